@@ -1,0 +1,1 @@
+"""HTTP edge: routes, server-sent events, admin."""

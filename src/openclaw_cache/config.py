@@ -1,0 +1,388 @@
+"""Configuration: command line > environment > YAML file > defaults, and where each value came from.
+
+Every key is checked: an unknown one is an error that names it and the nearest right one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from openclaw_cache.errors import ConfigError
+
+ENV_PREFIX = "OPENCLAW_CACHE_"
+# Variables with our prefix that are not settings: the CLI's own and those of the test suite.
+ENV_RESERVED = ("OPENCLAW_CACHE_URL", "OPENCLAW_CACHE_ADMIN_KEY", "OPENCLAW_CACHE_CONFIG")
+ENV_RESERVED_PREFIXES = ("OPENCLAW_CACHE_TEST_",)
+
+_SIZE_UNITS = {
+    "": 1, "B": 1,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+}  # fmt: skip
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+
+
+def parse_size(value: object) -> int:
+    """Bytes from `256MB`, `1.5 GiB`, `4096` or a share of this machine's memory, `5%`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        number, unit = float(value), ""
+    elif isinstance(value, str) and (m := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*|%)\s*", value)):
+        number, unit = float(m[1]), m[2].upper()
+    else:
+        raise ValueError(f"{value!r} is not a size: write for example 256MB, 1GiB or 5%")
+    if unit == "%":
+        if not 0 <= number <= 100:
+            raise ValueError(f"{value!r} is not between 0% and 100%")
+        return int(number / 100 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    if unit not in _SIZE_UNITS or number < 0:
+        raise ValueError(f"{value!r} is not a size: write for example 256MB, 1GiB or 5%")
+    return int(number * _SIZE_UNITS[unit])
+
+
+def parse_duration(value: object) -> float:
+    """Seconds from `24h`, `1h30m`, `500ms`, or a bare number of seconds."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    if isinstance(value, str):
+        text = value.replace(" ", "")
+        if re.fullmatch(r"\d+(\.\d+)?", text):
+            return float(text)
+        if text and not _DURATION.sub("", text):
+            return sum(float(n) * _DURATION_UNITS[unit] for n, unit in _DURATION.findall(text))
+    raise ValueError(f"{value!r} is not a duration: write for example 500ms, 30s, 15m, 24h or 1h30m")
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class ApiKey(_Section):
+    """One client key and what it may use. Exactly one of `key`, `key_sha256`, `key_env` is set."""
+
+    key: str | None = Field(None, repr=False, min_length=1)
+    key_sha256: str | None = Field(None, repr=False, pattern=r"^[0-9a-fA-F]{64}$")
+    key_env: str | None = None
+    namespace: str = Field("default", pattern=NAME_PATTERN)
+    agents: list[str] = ["*"]
+    models: list[str] = ["*"]
+
+    @model_validator(mode="after")
+    def _exactly_one_source(self) -> ApiKey:
+        if sum(v is not None for v in (self.key, self.key_sha256, self.key_env)) != 1:
+            raise ValueError("give exactly one of key, key_sha256, key_env")
+        return self
+
+
+class Server(_Section):
+    """Where the gateway listens, whom it serves, and its limits."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8800, ge=0, le=65535)
+    data_dir: Path = Path("~/.openclaw-cache")
+    secret_file: Path | None = None
+    admin_key_env: str | None = None
+    keys: list[ApiKey] = []
+    max_body: Size = Field(64 * 10**6, gt=0)
+    body_timeout: Duration = Field(30.0, gt=0)
+    request_timeout: Duration = Field(1800.0, gt=0)
+    ping_interval: Duration = Field(1.0, gt=0)
+    drain_timeout: Duration = 60.0
+
+    @field_validator("data_dir", "secret_file")
+    @classmethod
+    def _expand_home(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+
+class StoreSettings(_Section):
+    """The shared byte store behind the memory tier."""
+
+    url: str = "embedded"
+    timeout: Duration = Field(0.05, gt=0)
+    max_memory: Size = Field(10**9, gt=0)
+
+
+class UpstreamSettings(_Section):
+    """One upstream: a pod that we start (`embedded`), or any OpenAI-compatible endpoint (`openai`)."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    kind: Literal["embedded", "openai"]
+    model: str | None = None
+    threads: int | None = Field(None, ge=1)
+    max_waiting: int = Field(32, ge=0)
+    urls: list[str] = []
+    models: list[str] = ["*"]
+    api_key_env: str | None = None
+    connect_timeout: Duration = Field(5.0, gt=0)
+    idle_timeout: Duration = Field(600.0, gt=0)
+    retries: int = Field(1, ge=0, le=5)
+    ask_usage: bool = True
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> UpstreamSettings:
+        if self.kind == "embedded":
+            if self.model is None:
+                raise ValueError("kind: embedded needs `model`, for example smollm2-135m")
+            if self.urls:
+                raise ValueError("kind: embedded takes no `urls`: we start that pod ourselves")
+        elif not self.urls:
+            raise ValueError("kind: openai needs `urls`, for example [http://10.0.0.11:8000]")
+        for url in self.urls:
+            if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
+                raise ValueError(f"urls: {url!r} is not an http(s) URL without user, query or fragment")
+        return self
+
+
+class ResultCacheSettings(_Section):
+    """The exact result cache and what may enter it."""
+
+    enabled: bool = True
+    max_memory: Size = Field(256 * 10**6, ge=0)
+    ttl: Duration = Field(86400.0, gt=0)
+    sampled: Literal["cache", "bypass"] = "cache"
+    tools: Literal["bypass", "cache"] = "bypass"
+    ignore: list[Literal["user", "metadata"]] = []
+
+
+class Settings(_Section):
+    """Everything that can be set."""
+
+    server: Server = Server()
+    store: StoreSettings = StoreSettings()
+    upstreams: list[UpstreamSettings] = [
+        UpstreamSettings(name="local", kind="embedded", model="smollm2-135m")
+    ]
+    result_cache: ResultCacheSettings = ResultCacheSettings()
+
+    @model_validator(mode="after")
+    def _upstream_names_differ(self) -> Settings:
+        names = [u.name for u in self.upstreams]
+        if not names:
+            raise ValueError("upstreams: name at least one upstream")
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise ValueError(f"upstreams: the name {min(twice)!r} is used twice")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """A loaded configuration and, per dotted field, where its value came from."""
+
+    settings: Settings
+    sources: dict[str, str]
+
+
+def load(
+    file: Path | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Provenance:
+    """Merge all layers and validate.
+
+    Args:
+        file: YAML file; None means none.
+        env: Environment; defaults to the process's.
+        overrides: Dotted field → value, from the command line.
+
+    Raises:
+        ConfigError: names the field, where the value came from, and what to write instead.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    if file is not None:
+        for field, value in _read_yaml(file).items():
+            _set(values, sources, field, value, f"file {file}")
+    for field, (name, value) in _read_env(os.environ if env is None else env).items():
+        _set(values, sources, field, value, f"env {name}")
+    for field, value in (overrides or {}).items():
+        _check_known(field, "command line")
+        _set(values, sources, field, value, "command line")
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as e:
+        raise ConfigError(_explain(e, sources)) from None
+    return Provenance(settings, sources)
+
+
+def describe(loaded: Provenance) -> list[tuple[str, str, str]]:
+    """Rows of (dotted field, value in plain text, source) for every setting; key material is masked."""
+    rows: list[tuple[str, str, str]] = []
+    for section in Settings.model_fields:
+        value = getattr(loaded.settings, section)
+        if isinstance(value, BaseModel):
+            for field in type(value).model_fields:
+                dotted = f"{section}.{field}"
+                rows.append((dotted, _plain(getattr(value, field)), loaded.sources.get(dotted, "default")))
+        else:
+            rows.append((section, _plain(value), loaded.sources.get(section, "default")))
+    return rows
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, BaseModel):
+        shown = value.model_dump(exclude_defaults=True, mode="json")
+        for secret in ("key", "key_sha256"):
+            if shown.get(secret):
+                shown[secret] = "***"
+        return yaml.safe_dump(shown, default_flow_style=True, sort_keys=False, width=10**6).strip()
+    if isinstance(value, list):
+        return "[" + ", ".join(_plain(v) for v in value) + "]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _set(values: dict[str, Any], sources: dict[str, str], field: str, value: object, source: str) -> None:
+    section, _, name = field.partition(".")
+    if name:
+        values.setdefault(section, {})[name] = value
+    else:
+        values[section] = value
+    sources[field] = source
+
+
+def known_fields() -> list[str]:
+    """Every dotted field that can be set, in order."""
+    fields: list[str] = []
+    for section, info in Settings.model_fields.items():
+        annotation = info.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            fields += [f"{section}.{name}" for name in annotation.model_fields]
+        else:
+            fields.append(section)
+    return fields
+
+
+def _check_known(field: str, source: str) -> None:
+    known = known_fields()
+    if field in known:
+        return
+    near = difflib.get_close_matches(field, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    raise ConfigError(f"{source}: unknown setting {field!r}: {hint}")
+
+
+def _read_yaml(file: Path) -> dict[str, object]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"cannot read the configuration file {file}: {e}") from None
+    try:
+        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader that also refuses twins
+    except yaml.YAMLError as e:
+        raise ConfigError(f"{file} is not valid YAML: {e}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"{file}: the top level must be a mapping of sections, not {type(data).__name__}")
+    fields: dict[str, object] = {}
+    for section, value in data.items():
+        info = Settings.model_fields.get(str(section))
+        annotation = info.annotation if info else None
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            if value is None:
+                continue
+            if not isinstance(value, dict):
+                raise ConfigError(
+                    f"{file}: section {section!r} must be a mapping, not {type(value).__name__}"
+                )
+            for name, inner in value.items():
+                _check_known(f"{section}.{name}", str(file))
+                fields[f"{section}.{name}"] = inner
+        else:
+            _check_known_section(str(section), file)
+            fields[str(section)] = value
+    return fields
+
+
+def _check_known_section(section: str, file: Path) -> None:
+    if section in Settings.model_fields:
+        return
+    near = difflib.get_close_matches(section, list(Settings.model_fields), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(Settings.model_fields)}"
+    raise ConfigError(f"{file}: unknown section {section!r}: {hint}")
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A SafeLoader that refuses a key given twice: PyYAML would silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            key = str(key_node.value)
+            if key in seen and key != "<<":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _read_env(env: Mapping[str, str]) -> dict[str, tuple[str, object]]:
+    known = {ENV_PREFIX + field.replace(".", "__").upper(): field for field in known_fields()}
+    found: dict[str, tuple[str, object]] = {}
+    for name, text in env.items():
+        if not name.startswith(ENV_PREFIX) or name in ENV_RESERVED or name.startswith(ENV_RESERVED_PREFIXES):
+            continue
+        field = known.get(name)
+        if field is None:
+            near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"environment: unknown variable {name}: {hint}")
+        found[field] = (name, _env_value(name, text))
+    return found
+
+
+def _env_value(name: str, text: str) -> object:
+    # Lists and null are written in YAML; all else stays text for the field's own parser.
+    if text[:1] in "[{" or text.strip() in ("null", "~"):
+        try:
+            return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - see _UniqueKeyLoader
+        except yaml.YAMLError as e:
+            raise ConfigError(f"environment: {name} is not valid YAML: {e}") from None
+    return text
+
+
+def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        path = [str(p) for p in problem["loc"]]
+        dotted = ".".join(path)
+        source = sources.get(".".join(path[:2])) or sources.get(path[0] if path else "") or "configuration"
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            names = _sibling_names(path)
+            near = difflib.get_close_matches(path[-1], names, n=1, cutoff=0.5)
+            message = "unknown setting: " + (
+                f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+            )
+        lines.append(f"{source}: {dotted}: {message}" if dotted else f"{source}: {message}")
+    return "\n".join(lines)
+
+
+def _sibling_names(path: list[str]) -> list[str]:
+    owners: dict[str, type[BaseModel]] = {"upstreams": UpstreamSettings, "server": ApiKey}
+    owner = owners.get(path[0], Settings)
+    return list(owner.model_fields)

@@ -1,0 +1,1 @@
+"""The embedded model engine: a pod like any other, reached over HTTP."""

@@ -1,0 +1,49 @@
+"""Errors that cross a module boundary. Each message says what is wrong and what to do."""
+
+from __future__ import annotations
+
+
+class OpenClawCacheError(Exception):
+    """Root of every error of this package that a caller may want to catch."""
+
+
+class ConfigError(OpenClawCacheError):
+    """A setting is wrong. Exit code 2; the message names the field and the remedy."""
+
+
+class RequestError(OpenClawCacheError):
+    """A request cannot be served: becomes the dialect's own error object with this status."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str = "invalid_request_error",
+        code: str | None = None,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.kind = kind
+        self.code = code
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+
+class StoreError(OpenClawCacheError):
+    """A byte store failed. Callers on the request path count it and treat it as a miss."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store is down, too slow, or its circuit is open."""
+
+
+class StoreFullError(StoreError):
+    """The store refused a write for want of memory."""
+
+
+class MergeError(OpenClawCacheError):
+    """A stream of events does not add up to one complete reply; it must not be stored."""

@@ -1,0 +1,1 @@
+"""The one order of steps between a request and its reply."""

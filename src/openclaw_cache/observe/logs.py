@@ -1,0 +1,79 @@
+"""Structured logs: one line per request, one line per change of state. Never prompt or reply text."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import IO
+
+import orjson
+import structlog
+
+FLUSH_INTERVAL_S = 0.05
+
+
+class LineWriter:
+    """Buffers log lines and writes them together, at most `FLUSH_INTERVAL_S` late.
+
+    Outside a running event loop every line is written at once.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._lines: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def msg(self, line: bytes) -> None:
+        """Append one line (without its newline)."""
+        self._lines.append(line)
+        if self._timer is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.flush()
+        else:
+            self._timer = loop.call_later(FLUSH_INTERVAL_S, self.flush)
+
+    log = debug = info = warning = error = critical = msg
+
+    def flush(self) -> None:
+        """Write what is buffered. A closed stream drops it: logs never stop the service."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        try:
+            self._stream.write(b"\n".join(lines) + b"\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            pass
+
+
+_writer = LineWriter(sys.stderr.buffer)
+
+
+def configure() -> None:
+    """Route structlog to JSON lines on stderr. Call once per process."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=_serialise),
+        ],
+        wrapper_class=structlog.BoundLogger,
+        logger_factory=lambda *_: _writer,
+        cache_logger_on_first_use=True,
+    )
+
+
+def flush() -> None:
+    """Write all buffered lines now."""
+    _writer.flush()
+
+
+def _serialise(event: dict[str, object], **_: object) -> bytes:
+    return orjson.dumps(event, default=str)

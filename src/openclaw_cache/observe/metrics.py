@@ -1,0 +1,90 @@
+"""Every Prometheus metric of the gateway, in one place. No prompt text and no unbounded label."""
+
+from __future__ import annotations
+
+import time
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from openclaw_cache.observe.window import Window
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+WINDOW_S = 900.0
+
+_LATENCY_BUCKETS = (
+    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5,
+)  # fmt: skip
+_TTFT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+OUTCOMES = ("exact", "semantic", "collapsed", "miss", "bypass", "error")
+LAYERS = ("memory", "store")
+
+
+class Metrics:
+    """The gateway's instruments. One instance per process; tests make their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        self.requests = Counter(
+            "openclaw_cache_requests", "Requests by API and outcome.", ["api", "outcome"], registry=r
+        )
+        self.lookup_seconds = Histogram(
+            "openclaw_cache_lookup_seconds",
+            "Time of one look-up in a layer.",
+            ["layer"],
+            buckets=_LATENCY_BUCKETS,
+            registry=r,
+        )
+        self.update_seconds = Histogram(
+            "openclaw_cache_update_seconds",
+            "Time to add one entry to a layer.",
+            ["layer"],
+            buckets=_LATENCY_BUCKETS,
+            registry=r,
+        )
+        self.ttft_seconds = Histogram(
+            "openclaw_cache_ttft_seconds",
+            "Seconds from the request's arrival to the first byte of its reply, by where it came from.",
+            ["source"],
+            buckets=_TTFT_BUCKETS,
+            registry=r,
+        )
+        self.prompt_tokens = Counter(
+            "openclaw_cache_prompt_tokens",
+            "Prompt tokens of forwarded requests, by where their KV came from.",
+            ["source"],
+            registry=r,
+        )
+        self.saved_tokens = Counter(
+            "openclaw_cache_saved_tokens",
+            "Tokens (prompt and completion) that no model had to compute.",
+            ["layer"],
+            registry=r,
+        )
+        self.evictions = Counter(
+            "openclaw_cache_evictions", "Entries removed, by reason.", ["layer", "reason"], registry=r
+        )
+        self.invalidations = Counter(
+            "openclaw_cache_invalidations", "Invalidations carried out.", ["reason"], registry=r
+        )
+        self.degraded = Counter(
+            "openclaw_cache_degraded", "Failures of a part that became a miss.", ["what"], registry=r
+        )
+        self.bytes = Gauge("openclaw_cache_bytes", "Bytes in use.", ["layer", "tier"], registry=r)
+        self.capacity_bytes = Gauge(
+            "openclaw_cache_capacity_bytes", "Bytes that may be used.", ["layer", "tier"], registry=r
+        )
+        self.upstream_retries = Counter(
+            "openclaw_cache_upstream_retries", "Upstream calls repeated before any byte came.", registry=r
+        )
+        self.hit_window = Window(WINDOW_S)
+        ratio = Gauge(
+            "openclaw_cache_hit_ratio", "Hits / look-ups over the last 15 minutes.", ["layer"], registry=r
+        )
+        ratio.labels("result").set_function(lambda: self.hit_window.ratio(time.monotonic()))
+
+    def text(self) -> bytes:
+        """The exposition text of all instruments."""
+        return generate_latest(self.registry)

@@ -1,0 +1,1 @@
+"""The exact result cache: keys, tiers, versions."""

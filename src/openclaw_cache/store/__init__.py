@@ -1,0 +1,1 @@
+"""Byte stores: the embedded Valkey and remote Redis-protocol servers."""

@@ -1,0 +1,47 @@
+"""Small shared value types. No behaviour beyond construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NewType
+
+Json = Any
+"""A decoded JSON value; its shape is the peer's business, checked where it is used."""
+
+Headers = list[tuple[bytes, bytes]]
+"""ASGI header list: lower-case names, order and duplicates kept."""
+
+Namespace = NewType("Namespace", str)
+"""Isolation scope, part of every key. Printable, safe for logs."""
+
+CacheKey = NewType("CacheKey", bytes)
+"""32-byte keyed BLAKE3 of a request in its namespace, for one upstream and epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is asking. A label for affinity, memory and statistics; never a security boundary."""
+
+    agent: str | None = None
+    session: str | None = None
+    source: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored reply with its provenance.
+
+    `reply` holds the exact bytes of the dialect's non-streaming JSON reply.
+    `prompt` is the prompt's text, kept so that an operator can evict by pattern.
+    """
+
+    reply: bytes
+    model: str
+    upstream: str
+    namespace: Namespace
+    created_at: float
+    expires_at: float
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    has_usage: bool
+    prompt: str
