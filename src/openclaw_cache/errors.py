@@ -47,3 +47,11 @@ class StoreFullError(StoreError):
 
 class MergeError(OpenClawCacheError):
     """A stream of events does not add up to one complete reply; it must not be stored."""
+
+
+class CorruptEntryError(OpenClawCacheError):
+    """Stored bytes are not the entry that was stored under this key: a miss, and to be removed."""
+
+
+class StreamError(OpenClawCacheError):
+    """An upstream's event stream breaks its protocol or our bounds; it must be given up."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _REVISION = 1  # raise it when the converter's output changes: older folders are then made anew
 
-_NORMAL_TOKEN, _CONTROL_TOKEN, _USER_TOKEN = 1, 3, 4  # token types of the GGUF specification
+_CONTROL_TOKEN, _USER_TOKEN = 3, 4  # token types of the GGUF specification
 
 _TOP_TENSORS = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -99,8 +99,10 @@ def convert(source: Path, folder: Path, say: Callable[[str], None]) -> None:
     _refuse_unknown(source, meta, {tensor.name for tensor in reader.tensors})
     config = model_config(meta, tied=all(tensor.name != "output.weight" for tensor in reader.tensors))
     tokens = meta["tokenizer.ggml.tokens"]
-    ends = {meta["tokenizer.ggml.eos_token_id"]}
-    ends.update(i for i, token in enumerate(tokens[:_first_normal(meta)]) if token == "<|endoftext|>")
+    # A model may close a text with the end of its training documents as well as with the end of a chat turn.
+    kinds = zip(tokens, meta["tokenizer.ggml.token_type"], strict=True)
+    ends = {i for i, kind in enumerate(kinds) if kind == ("<|endoftext|>", _CONTROL_TOKEN)}
+    ends.add(meta["tokenizer.ggml.eos_token_id"])
     documents: dict[str, Json] = {
         "config.json": config,
         "generation_config.json": {"eos_token_id": sorted(ends)},
@@ -133,7 +135,7 @@ def model_config(meta: dict[str, Any], *, tied: bool) -> Json:
         "num_key_value_heads": meta.get("llama.attention.head_count_kv", heads),
         "head_dim": meta.get("llama.attention.key_length", hidden // heads),
         "max_position_embeddings": meta["llama.context_length"],
-        # GGUF keeps the epsilon as a 32-bit float (9.999999747378752e-06); six digits give back the model's own.
+        # GGUF keeps it as a 32-bit float (9.999999747378752e-06); six digits give back the model's own.
         "rms_norm_eps": float(f"{meta['llama.attention.layer_norm_rms_epsilon']:.6g}"),
         "rope_theta": meta.get("llama.rope.freq_base", 10000.0),
         "hidden_act": "silu",
@@ -145,7 +147,7 @@ def model_config(meta: dict[str, Any], *, tied: bool) -> Json:
 
 
 def build_tokenizer(meta: dict[str, Any]) -> Any:
-    """The `tokenizers.Tokenizer` of SmolLM2: digits one by one, then byte-level BPE, no added prefix space."""
+    """The `tokenizers.Tokenizer` of SmolLM2: digits one by one, then byte-level BPE without prefix space."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 - [engine] extra
 
     tokens: list[str] = meta["tokenizer.ggml.tokens"]
@@ -157,10 +159,18 @@ def build_tokenizer(meta: dict[str, Any]) -> Any:
     )
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(
-        [AddedToken(t, normalized=False) for t, kind in zip(tokens, types, strict=True) if kind == _CONTROL_TOKEN]
+        [
+            AddedToken(t, normalized=False)
+            for t, kind in zip(tokens, types, strict=True)
+            if kind == _CONTROL_TOKEN
+        ]
     )
     tokenizer.add_tokens(
-        [AddedToken(t, normalized=False) for t, kind in zip(tokens, types, strict=True) if kind == _USER_TOKEN]
+        [
+            AddedToken(t, normalized=False)
+            for t, kind in zip(tokens, types, strict=True)
+            if kind == _USER_TOKEN
+        ]
     )
     return tokenizer
 
@@ -198,7 +208,9 @@ def _write_weights(reader: Any, config: Json, path: Path, say: Callable[[str], N
     for done, tensor in enumerate(reader.tensors, 1):
         name = tensor_name(tensor.name)
         if name is None:
-            raise ConfigError(f"cannot convert the GGUF tensor {tensor.name}: only plain Llama models are known")
+            raise ConfigError(
+                f"cannot convert the GGUF tensor {tensor.name}: only plain Llama models are known"
+            )
         values = dequantize(tensor.data, tensor.tensor_type).astype(np.float32, copy=False)
         for kind, num_heads in heads.items():
             if f".{kind}." in tensor.name:
@@ -207,12 +219,6 @@ def _write_weights(reader: Any, config: Json, path: Path, say: Callable[[str], N
         if done * 4 // total > (done - 1) * 4 // total:
             say(f"converting weights {done * 100 // total}%")
     save_file(weights, path, metadata={"format": "pt"})
-
-
-def _first_normal(meta: dict[str, Any]) -> int:
-    """Index of the first ordinary token: the control tokens that end a text come before it."""
-    types: list[int] = meta["tokenizer.ggml.token_type"]
-    return types.index(_NORMAL_TOKEN)
 
 
 def _refuse_unknown(source: Path, meta: dict[str, Any], tensors: set[str]) -> None:
@@ -226,7 +232,9 @@ def _refuse_unknown(source: Path, meta: dict[str, Any], tensors: set[str]) -> No
     advice = "give the model's Hugging Face folder (safetensors) instead"
     for key, value in expected.items():
         if meta.get(key, value if value is False else None) != value:
-            raise ConfigError(f"cannot convert {source}: {key} is {meta.get(key)!r}, only {value!r} is known; {advice}")
+            raise ConfigError(
+                f"cannot convert {source}: {key} is {meta.get(key)!r}, only {value!r} is known; {advice}"
+            )
     scaled = [key for key in meta if key.startswith("llama.rope.scaling.")]
     if scaled or "rope_freqs.weight" in tensors:
         raise ConfigError(f"cannot convert {source}: scaled rotary embeddings are not known; {advice}")

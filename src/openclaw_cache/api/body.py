@@ -1,0 +1,52 @@
+"""Reading a request body within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+
+from openclaw_cache.api.relay import Receive
+from openclaw_cache.errors import RequestError
+from openclaw_cache.types import Headers
+
+
+async def read_body(receive: Receive, headers: Headers, *, max_bytes: int, timeout_s: float) -> bytes:
+    """The whole body.
+
+    Raises:
+        RequestError: 413 over `max_bytes` (refused by its Content-Length before it is read), 408 when it
+            does not arrive in time, 415 when it is compressed, 400 when the client breaks off.
+    """
+    for name, value in headers:
+        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
+            raise _too_large(max_bytes)
+        if name == b"content-encoding" and value.lower() != b"identity":
+            raise RequestError(415, "send the body uncompressed: content-encoding is not supported")
+    parts: list[bytes] = []
+    num_bytes = 0
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise RequestError(400, "the client closed the connection before its body was complete")
+                part: bytes = message.get("body", b"")
+                num_bytes += len(part)
+                if num_bytes > max_bytes:
+                    raise _too_large(max_bytes)
+                parts.append(part)
+                if not message.get("more_body"):
+                    return part if len(parts) == 1 else b"".join(parts)
+    except TimeoutError:
+        raise RequestError(
+            408,
+            f"the request body did not arrive within server.body_timeout ({timeout_s:g} s)",
+            code="body_timeout",
+        ) from None
+
+
+def _too_large(max_bytes: int) -> RequestError:
+    return RequestError(
+        413,
+        f"the request body is larger than server.max_body ({max_bytes} bytes)",
+        code="body_too_large",
+    )

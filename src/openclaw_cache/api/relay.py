@@ -1,0 +1,219 @@
+"""Writes a reply that is still on its way: streamed with pings, or whole. Watches for the client leaving."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import orjson
+
+from openclaw_cache.dialects import openai
+from openclaw_cache.dialects.sse import encode
+from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway import headers as header_rules
+from openclaw_cache.gateway.flight import Source
+from openclaw_cache.gateway.gateway import Following
+from openclaw_cache.gateway.transcript import without_usage_event
+from openclaw_cache.types import Headers
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+PING = b": ping\n\n"
+CLIENT_GONE = 499
+_EVENT_STREAM: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Relay:
+    """One reply on its way to one client.
+
+    Args:
+        following: The flight that this request reads.
+        headers: Builds our own reply headers; called when the reply starts.
+        ping_interval_s: A comment is sent to a streaming client after this much silence, also before the
+            upstream's head has come: by then the status can no longer be an error's, which then comes as an
+            error event.
+    """
+
+    def __init__(
+        self,
+        following: Following,
+        headers: Callable[[], Headers],
+        receive: Receive,
+        send: Send,
+        ping_interval_s: float,
+    ) -> None:
+        self.status = 0
+        self.first_byte_at: float | None = None
+        self._following = following
+        self._reader = following.reader
+        self._flight = following.reader.flight
+        self._headers = headers
+        self._receive = receive
+        self._send = send
+        self._ping_interval_s = ping_interval_s
+        self._ping_timer: asyncio.TimerHandle | None = None
+        self._ping_task: asyncio.Task[None] | None = None
+        self._sent_at = 0.0
+
+    async def run(self) -> int:
+        """Write the reply; returns its status, `CLIENT_GONE` where the client left first.
+
+        Raises:
+            RequestError: the call failed and nothing has been sent yet.
+        """
+        main = asyncio.current_task()
+        assert main is not None  # noqa: S101 - always inside a task
+        gone = False
+
+        def client_left(_: asyncio.Task[None]) -> None:
+            nonlocal gone
+            gone = True
+            main.cancel()
+
+        watch = asyncio.get_running_loop().create_task(self._until_disconnect())
+        watch.add_done_callback(client_left)
+        try:
+            if self._following.request.stream:
+                await self._stream()
+            else:
+                await self._whole()
+        except asyncio.CancelledError:
+            if not gone or main.uncancel() > 0:
+                raise
+            return CLIENT_GONE
+        finally:
+            watch.remove_done_callback(client_left)
+            watch.cancel()
+            self._stop_pings()
+            self._reader.leave()
+        return self.status
+
+    async def _until_disconnect(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _whole(self) -> None:
+        source = await self._flight.head()
+        parts: list[bytes] = []
+        while (block := await self._reader.next()) is not None:
+            parts.append(block)
+        if source.is_event_stream and 200 <= source.status < 300:
+            if self._flight.reply is None:
+                raise RequestError(
+                    502,
+                    "the upstream's stream does not add up to one reply",
+                    kind="api_error",
+                    code="upstream_broken",
+                )
+            await self._send_whole(200, [(b"content-type", b"application/json")], self._flight.reply)
+        else:
+            await self._send_whole(source.status, header_rules.returned(source.headers), b"".join(parts))
+
+    async def _stream(self) -> None:
+        self._sent_at = time.monotonic()
+        self._arm_ping(self._ping_interval_s)
+        try:
+            source = await self._flight.head()
+            if source.is_event_stream and 200 <= source.status < 300:
+                await self._stream_events(source)
+            else:
+                await self._stream_body(source)
+        except RequestError as e:
+            if not self.status:
+                raise
+            await self._body(openai.error_event(e), more=False)
+
+    async def _stream_events(self, source: Source) -> None:
+        request, hides_usage = self._following.request, False
+        if self._flight.recorder.has_usage_event:
+            hides_usage = not request.include_usage
+        if not self.status:
+            await self._start(source.status, header_rules.returned(source.headers))
+        reader, send = self._reader, self._send
+        while (block := await reader.next()) is not None:
+            if hides_usage and b'"usage"' in block:
+                block = without_usage_event(block)
+            if self.first_byte_at is None:
+                self.first_byte_at = time.perf_counter()
+            self._sent_at = time.monotonic()
+            await send({"type": "http.response.body", "body": block, "more_body": True})
+        await self._body(b"", more=False)
+
+    async def _stream_body(self, source: Source) -> None:
+        """The upstream answered with one body: an error, a joined non-streaming flight, or no stream at all."""
+        parts: list[bytes] = []
+        while (block := await self._reader.next()) is not None:
+            parts.append(block)
+        body = b"".join(parts)
+        is_ok = 200 <= source.status < 300
+        if is_ok and (self.status or not self._flight.streamed):
+            events = openai.split(orjson.loads(body), include_usage=self._following.request.include_usage)
+            if not self.status:
+                await self._start(200, list(_EVENT_STREAM))
+            await self._body(events, more=False)
+        elif self.status:
+            await self._body(_as_event(source.status, body), more=False)
+        else:
+            await self._send_whole(source.status, header_rules.returned(source.headers), body)
+
+    async def _send_whole(self, status: int, headers: Headers, body: bytes) -> None:
+        self._stop_pings()
+        self.first_byte_at = time.perf_counter()
+        await self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        await self._body(body, more=False)
+
+    async def _start(self, status: int, headers: Headers) -> None:
+        self.status = status
+        own = self._headers()
+        await self._send({"type": "http.response.start", "status": status, "headers": headers + own})
+
+    async def _body(self, body: bytes, *, more: bool) -> None:
+        self._sent_at = time.monotonic()
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+    # A timer that is almost always re-armed or cancelled: a task exists only while a ping is written.
+
+    def _arm_ping(self, delay_s: float) -> None:
+        self._ping_timer = asyncio.get_running_loop().call_later(delay_s, self._ping_due)
+
+    def _ping_due(self) -> None:
+        silent_s = time.monotonic() - self._sent_at
+        if silent_s < self._ping_interval_s:
+            self._arm_ping(self._ping_interval_s - silent_s)
+        else:
+            self._ping_task = asyncio.get_running_loop().create_task(self._ping())
+
+    async def _ping(self) -> None:
+        self._sent_at = time.monotonic()
+        if not self.status:
+            await self._start(200, list(_EVENT_STREAM))
+        await self._body(PING, more=True)
+        self._arm_ping(self._ping_interval_s)
+
+    def _stop_pings(self) -> None:
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+        if self._ping_task is not None:
+            self._ping_task.cancel()
+
+
+def _as_event(status: int, body: bytes) -> bytes:
+    """An upstream's error body as the event that ends a stream which has begun already."""
+    try:
+        error = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        error = None
+    if isinstance(error, dict) and error.get("error"):
+        return encode(orjson.dumps(error)) + encode(openai.DONE)
+    return openai.error_event(
+        RequestError(
+            502, f"the upstream answered with status {status}", kind="api_error", code="upstream_error"
+        )
+    )

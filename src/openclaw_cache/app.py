@@ -1,0 +1,343 @@
+"""Composition root: the only place that turns Settings into running objects."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import orjson
+import structlog
+import uvicorn
+from blake3 import blake3
+
+from openclaw_cache.api.admin import Admin
+from openclaw_cache.api.auth import Authenticator, Principal, is_loopback
+from openclaw_cache.api.models import Models
+from openclaw_cache.api.routes import Limits, Routes
+from openclaw_cache.config import ApiKey, Settings, UpstreamSettings
+from openclaw_cache.engine.pod import EmbeddedPod
+from openclaw_cache.errors import ConfigError, StoreError
+from openclaw_cache.gateway.gateway import Gateway
+from openclaw_cache.gateway.policy import Policy
+from openclaw_cache.gateway.upstream import Upstream
+from openclaw_cache.observe import logs
+from openclaw_cache.observe.metrics import Metrics
+from openclaw_cache.result import secret as fleet_secret
+from openclaw_cache.result.cache import ResultCache
+from openclaw_cache.result.entry import EntryCodec
+from openclaw_cache.result.key import Keyer
+from openclaw_cache.result.memory import MemoryTier
+from openclaw_cache.result.versions import Epochs, check_secret
+from openclaw_cache.store.embedded import EmbeddedValkey
+from openclaw_cache.store.valkey import ValkeyStore
+from openclaw_cache.types import Namespace
+
+SERVER_FILE = "server.json"
+FLUSH_TIMEOUT_S = 10.0
+
+_WEAK_KEYS = frozenset({
+    "sk-1234", "sk-12345", "sk-xxx", "changeme", "change-me", "password", "secret", "admin", "test", "key",
+    "1234", "12345", "123456", "token", "default", "example", "master", "masterkey",
+})  # fmt: skip
+"""Keys that stand in tutorials and so are tried first."""
+
+_log = structlog.get_logger()
+
+
+class App:
+    """A gateway with everything it owns. `start` and `stop` in order; `asgi` between them."""
+
+    def __init__(self, settings: Settings, say: Callable[[str], None], env: Mapping[str, str]) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.pods: dict[str, EmbeddedPod] = {}
+        self.draining = False
+        self._say = say
+        self._env = env
+        self._stack = AsyncExitStack()
+        self._seen_down: set[str] = set()
+        self.asgi: Routes
+
+    async def start(self) -> None:
+        """Start the store and the pods (which load in the background) and build the gateway.
+
+        Raises:
+            ConfigError: naming the setting at fault.
+        """
+        server = self.settings.server
+        authenticator = _authenticator(self.settings, self._env)
+        try:
+            server.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as e:
+            raise ConfigError(f"server.data_dir: cannot create {server.data_dir}: {e}") from None
+        secret = fleet_secret.load_or_create(server.secret_file or server.data_dir / "secret")
+        embedded, store = await self._start_store()
+        try:
+            await check_secret(store, secret)
+        except StoreError as e:
+            # Entries of another fleet have other keys and checksums: going on can only miss.
+            _log.warning("the store cannot be checked now", reason=str(e))
+        upstreams = [await self._start_upstream(u) for u in self.settings.upstreams]
+        rules = self.settings.result_cache
+        epochs = Epochs(store, exclusive=embedded is not None)
+        keyer = Keyer(secret)
+        cache = ResultCache(
+            memory=MemoryTier(rules.max_memory),
+            store=store,
+            keyer=keyer,
+            codec=EntryCodec(secret),
+            on_degraded=self._degraded,
+        )
+        self._stack.push_async_callback(cache.flush, FLUSH_TIMEOUT_S)
+        credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
+        gateway = Gateway(
+            upstreams=upstreams,
+            cache=cache,
+            epochs=epochs,
+            keyer=keyer,
+            policy=Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools),
+            metrics=self.metrics,
+            ignore=frozenset(rules.ignore),
+            ttl_s=rules.ttl,
+            credential_namespace=lambda token: Namespace(
+                f"credential-{blake3(token, key=credential_key).hexdigest(8)}"
+            ),
+        )
+        admin = Admin(gateway=gateway, store=store, embedded=embedded, pods=self.pods, started_at=time.time())
+        limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
+        self.asgi = Routes(
+            gateway=gateway,
+            authenticator=authenticator,
+            models=Models(upstreams),
+            admin=admin,
+            limits=limits,
+            is_ready=self.why_not_ready,
+        )
+
+    async def stop(self) -> None:
+        """Flush pending store writes, then stop what was started, last first."""
+        await self._stack.aclose()
+
+    def why_not_ready(self) -> str | None:
+        """Why new requests should go elsewhere; None = they may come."""
+        if self.draining:
+            return "shutting down"
+        for name, pod in self.pods.items():
+            if pod.state != "ready":
+                return f"the embedded model of upstream {name!r} is {pod.state}"
+        return None
+
+    async def _start_store(self) -> tuple[EmbeddedValkey | None, ValkeyStore]:
+        settings = self.settings.store
+        embedded, url = None, settings.url
+        if url == "embedded":
+            embedded = EmbeddedValkey(
+                self.settings.server.data_dir, max_bytes=settings.max_memory, on_event=self._store_event
+            )
+            url = await embedded.start()
+            self._stack.push_async_callback(embedded.stop)
+        store = ValkeyStore(url, timeout_s=settings.timeout, on_change=self._store_changed)
+        await store.start()
+        self._stack.push_async_callback(store.aclose)
+        return embedded, store
+
+    async def _start_upstream(self, settings: UpstreamSettings) -> Upstream:
+        pod = None
+        if settings.kind == "embedded":
+            pod = EmbeddedPod(
+                model=settings.model or "",
+                data_dir=self.settings.server.data_dir,
+                threads=settings.threads,
+                max_waiting=settings.max_waiting,
+                on_event=lambda line: self._say(f"{settings.name}: {line}"),
+            )
+            await pod.start()
+            self._stack.push_async_callback(pod.stop)
+            self.pods[settings.name] = pod
+        upstream = Upstream(
+            name=settings.name,
+            urls=settings.urls,
+            pod=pod,
+            models=settings.models,
+            api_key=_from_env(self._env, f"upstreams.{settings.name}.api_key_env", settings.api_key_env),
+            connect_timeout_s=settings.connect_timeout,
+            idle_timeout_s=settings.idle_timeout,
+            request_timeout_s=self.settings.server.request_timeout,
+            retries=settings.retries,
+            ask_usage=settings.ask_usage,
+            on_retry=self.metrics.upstream_retries.inc,
+        )
+        self._stack.push_async_callback(upstream.aclose)
+        return upstream
+
+    def _degraded(self, what: str) -> None:
+        self.metrics.degraded.labels(what).inc()
+        if what not in self._seen_down:
+            self._seen_down.add(what)
+            _log.warning("degraded", what=what, effect="counted as misses until it recovers")
+
+    def _store_event(self, event: str) -> None:
+        _log.warning("store", what=event)
+
+    def _store_changed(self, up: bool, reason: str) -> None:
+        if up:
+            self._seen_down.clear()
+            _log.info("store is back")
+        else:
+            _log.warning("store is down", reason=reason, effect="requests go on without it")
+
+
+async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str, str] | None = None) -> None:
+    """Run the gateway until SIGTERM or SIGINT, then drain: in-flight replies finish, writes are flushed.
+
+    Raises:
+        ConfigError: naming the setting at fault.
+    """
+    logs.configure()
+    server_settings = settings.server
+    app = App(settings, say, os.environ if env is None else env)
+    server_file = server_settings.data_dir / SERVER_FILE
+    loop, main = asyncio.get_running_loop(), asyncio.current_task()
+    assert main is not None  # noqa: S101 - always inside a task
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, main.cancel)  # until the server takes over
+    try:
+        await app.start()
+        server = _Server(
+            uvicorn.Config(
+                app.asgi,
+                host=server_settings.host,
+                port=server_settings.port,
+                loop="none",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=max(1, round(server_settings.drain_timeout)),
+            ),
+            app,
+        )
+        announcing = asyncio.create_task(_announce(app, server, server_file, say))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.handle_exit, number, None)
+        try:
+            await server.serve()
+        finally:
+            announcing.cancel()
+        if not server.started:
+            raise ConfigError(
+                f"server.port: cannot listen on {server_settings.host}:{server_settings.port} "
+                "(is it in use?): choose another with --port, 0 for any free one"
+            )
+    finally:
+        server_file.unlink(missing_ok=True)
+        await app.stop()
+        logs.flush()
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, telling the app when draining begins, and leaving signals to us.
+
+    Uvicorn raises a caught signal again when it returns, which would end the process before writes are flushed.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app = app
+        self.listening = asyncio.Event()
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        self._app.draining = True
+        super().handle_exit(sig, None)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        try:
+            await super().startup()
+            self.listening.set()
+        except SystemExit:  # uvicorn exits the process when it cannot bind; we name the setting instead
+            self.should_exit = True
+
+
+async def _announce(app: App, server: _Server, server_file: Path, say: Callable[[str], None]) -> None:
+    """Write where we listen for the CLI, and print it with a line to try once the models answer."""
+    await server.listening.wait()
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    if ipaddress.ip_address(host).is_unspecified:
+        shown = "127.0.0.1"
+    url = f"http://{shown}:{port}"
+    draft = server_file.with_suffix(".tmp")
+    draft.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
+    draft.replace(server_file)
+    say(f"listening on {url}")
+    for name, pod in app.pods.items():
+        say(f"{name}: loading {pod.model_ids[0]} …")
+        await pod.wait_ready(float("inf"))
+    for upstream in app.settings.upstreams:
+        serving = (
+            app.pods[upstream.name].model_ids[0] if upstream.name in app.pods else ", ".join(upstream.urls)
+        )
+        say(f"upstream {upstream.name}: {serving}")
+    model = next((p.model_ids[0] for p in app.pods.values()), "MODEL")
+    say("ready; try:")
+    body = orjson.dumps(
+        {"model": model, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
+    ).decode()
+    say(f"  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'")
+
+
+def _authenticator(settings: Settings, env: Mapping[str, str]) -> Authenticator:
+    """Keys from the settings; refuses an open door.
+
+    Raises:
+        ConfigError: the server would answer other machines without both keys, or with a tutorial's key.
+    """
+    server = settings.server
+    admin_key = _from_env(env, "server.admin_key_env", server.admin_key_env)
+    keys: dict[bytes, Principal] = {}
+    plain = [admin_key] if admin_key else []
+    for i, key in enumerate(server.keys):
+        text = key.key or _from_env(env, f"server.keys.{i}.key_env", key.key_env)
+        if text:
+            plain.append(text)
+        digest = hashlib.sha256(text.encode()).digest() if text else bytes.fromhex(key.key_sha256 or "")
+        if digest in keys:
+            raise ConfigError(f"server.keys.{i}: the same key stands there twice")
+        keys[digest] = _principal(key)
+    if not is_loopback(server.host):
+        if not keys or admin_key is None:
+            missing = "server.admin_key_env" if keys else "server.keys"
+            raise ConfigError(
+                f"server.host: {server.host} is open to other machines: set {missing} too, or listen on 127.0.0.1"
+            )
+        if any(k.lower() in _WEAK_KEYS for k in plain):
+            raise ConfigError("server.keys: a key that everybody knows protects nothing: make a random one")
+    return Authenticator(keys, admin_key)
+
+
+def _principal(key: ApiKey) -> Principal:
+    return Principal(Namespace(key.namespace), True, tuple(key.agents), tuple(key.models))
+
+
+def _from_env(env: Mapping[str, str], field: str, name: str | None) -> str | None:
+    if name is None:
+        return None
+    value = env.get(name)
+    if not value:
+        raise ConfigError(f"{field}: the environment variable {name} is not set")
+    return value

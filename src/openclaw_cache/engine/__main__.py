@@ -1,0 +1,182 @@
+"""The engine's process: `python -m openclaw_cache.engine --model smollm2-135m --data-dir DIR`.
+
+Under a parent (`--ready-fd`), it writes one JSON object per line to that descriptor, first
+`{"event": "listening", "port": …}`, then `{"event": "ready", "model": …, "fingerprint": …, "window": …}`,
+and it ends when its standard input does, so that no orphan is left even if the parent is killed.
+Exit codes: 0 stopped, 1 failed (worth another try), 2 the configuration is wrong (not worth one).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from openclaw_cache.engine.server import EngineApp
+from openclaw_cache.engine.source import require_extras, resolve
+from openclaw_cache.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openclaw_cache.engine.chat import ChatModel
+    from openclaw_cache.engine.source import ModelSource
+
+SAY_PREFIX = (
+    "engine: "  # a line of ours on stderr, made to be shown to people; others may come from libraries
+)
+
+
+def say(line: str) -> None:
+    """Tell whoever watches about progress or failure."""
+    sys.stderr.write(f"{SAY_PREFIX}{line}\n")
+    sys.stderr.flush()
+
+
+def default_num_threads() -> int:
+    """All the cores that we may use, but at most 4: a small model gains nothing from more."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), 4)
+    return min(os.cpu_count() or 1, 4)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the engine until it is told to stop; returns the exit code."""
+    options = _parser().parse_args(argv)
+    num_threads = options.threads or default_num_threads()
+    _prepare_environment(num_threads)
+    if options.ready_fd is not None:
+        threading.Thread(target=_end_with_parent, name="lifeline", daemon=True).start()
+    try:
+        require_extras()
+        source = resolve(options.model)
+        return asyncio.run(_serve(options, source, num_threads))
+    except ConfigError as exc:
+        say(str(exc))
+        return 2
+    except OSError as exc:
+        say(f"cannot listen on {options.host}:{options.port}: {exc.strerror or exc}")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+async def _serve(options: argparse.Namespace, source: ModelSource, num_threads: int) -> int:
+    tell = _teller(options.ready_fd)
+    app = EngineApp(source, max_waiting=options.max_waiting, say=say)
+    listener = _listen(options.host, options.port)
+    port = listener.getsockname()[1]
+    server = uvicorn.Server(
+        uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3)
+    )
+    say(f"listening on http://{options.host}:{port}")
+    tell({"event": "listening", "port": port})
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    loading = _load_in_thread(source, options.data_dir, num_threads)
+    exit_code = 0
+    first: set[asyncio.Future[Any]] = {serving, loading}
+    try:
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            model = loading.result()
+            app.ready(model)
+            say(f"{source.model_id} is ready ({num_threads} threads)")
+            tell(
+                {
+                    "event": "ready",
+                    "model": source.model_id,
+                    "fingerprint": model.fingerprint,
+                    "window": model.window,
+                }
+            )
+    except ConfigError as exc:
+        say(str(exc))
+        server.should_exit, exit_code = True, 2
+    await serving
+    app.close()
+    return exit_code
+
+
+def _load_in_thread(source: ModelSource, data_dir: Path, num_threads: int) -> asyncio.Future[ChatModel]:
+    """Load the model on a daemon thread: loading cannot be interrupted, and must not delay our end."""
+    loop = asyncio.get_running_loop()
+    loaded: asyncio.Future[ChatModel] = loop.create_future()
+
+    def settle(set_result: Callable[..., None], value: object) -> None:
+        if not loaded.cancelled():
+            set_result(value)
+
+    def load() -> None:
+        try:
+            from openclaw_cache.engine import model  # noqa: PLC0415 - imports torch: after the environment is set
+
+            result = model.load(source, data_dir, num_threads, say)
+        except Exception as exc:  # noqa: BLE001 - every failure goes to the waiting future
+            loop.call_soon_threadsafe(settle, loaded.set_exception, exc)
+        else:
+            loop.call_soon_threadsafe(settle, loaded.set_result, result)
+
+    threading.Thread(target=load, name="engine-loader", daemon=True).start()
+    return loaded
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m openclaw_cache.engine", description="One embedded model, over HTTP."
+    )
+    parser.add_argument(
+        "--model", required=True, help="a registered name, a Hugging Face folder or a .gguf file"
+    )
+    parser.add_argument("--data-dir", required=True, type=Path, help="where converted models are kept")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--threads", type=int, help="threads of the model (default: the cores, at most 4)")
+    parser.add_argument("--max-waiting", type=int, default=32, help="requests that may wait; more get 429")
+    parser.add_argument(
+        "--ready-fd", type=int, help="descriptor for the parent's events; ends with stdin then"
+    )
+    return parser
+
+
+def _prepare_environment(num_threads: int) -> None:
+    """What must be set before torch and transformers are imported."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ["OMP_NUM_THREADS"] = str(num_threads)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # everything is local: never ask a hub, not even for an update
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    listener.listen(128)
+    return listener
+
+
+def _teller(fd: int | None) -> Callable[[dict[str, object]], None]:
+    def tell(event: dict[str, object]) -> None:
+        if fd is not None:
+            os.write(fd, json.dumps(event).encode() + b"\n")
+
+    return tell
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of stdin, whose other end only our parent holds, and end the process with it."""
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

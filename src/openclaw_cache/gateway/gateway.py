@@ -1,0 +1,279 @@
+"""The one order of steps between a request and its reply.
+
+decode → plan → result cache → single flight → upstream → (complete replies only) result cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from openclaw_cache.dialects import openai
+from openclaw_cache.dialects.openai import ChatRequest
+from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway import headers as header_rules
+from openclaw_cache.gateway.flight import Flight, Reader, Source, Transcript
+from openclaw_cache.gateway.flights import Flights
+from openclaw_cache.gateway.identity import identify
+from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, plan
+from openclaw_cache.gateway.recorder import Recorder
+from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
+from openclaw_cache.gateway.upstream import Upstream
+from openclaw_cache.observe.metrics import Metrics
+from openclaw_cache.result.cache import ResultCache
+from openclaw_cache.result.key import Keyer, canonical, decode
+from openclaw_cache.result.versions import Epochs
+from openclaw_cache.types import CacheKey, Entry, Headers, Identity, Json, Namespace
+
+CACHE_NAME = "openclaw-cache"
+
+
+@dataclass(slots=True)
+class Call:
+    """One request as it came in."""
+
+    path: str
+    query: bytes
+    headers: Headers
+    raw: bytes
+    namespace: Namespace
+    keyed: bool
+    """Whether a configured key vouches for the client; then its credential stays here."""
+    request_id: str
+    check: Callable[[str, Callable[[], Identity]], None] = lambda _model, _identity: None
+    """Raises RequestError where the client may not use this model or be this agent."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What happened to a request: for headers, metrics and its log line."""
+
+    outcome: str
+    cache_status: str
+    model: str
+    upstream: str
+    namespace: Namespace
+    stream: bool
+    identity: Callable[[], Identity]
+    detail: str = ""
+    age_s: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class Ready:
+    """A reply that is here: a hit."""
+
+    outcome: Outcome
+    body: bytes
+
+
+@dataclass(slots=True)
+class Following:
+    """A reply on its way: this request reads a flight. `reader.leave()` must be called in the end."""
+
+    outcome: Outcome
+    reader: Reader
+    request: ChatRequest
+
+
+@dataclass(slots=True)
+class Gateway:
+    """Answers chat requests. Owns no I/O itself: upstreams and the result cache do."""
+
+    upstreams: Sequence[Upstream]
+    cache: ResultCache
+    epochs: Epochs
+    keyer: Keyer
+    policy: Policy
+    metrics: Metrics
+    ignore: frozenset[str] = frozenset()
+    ttl_s: float = 86400.0
+    credential_namespace: Callable[[bytes], Namespace] = lambda _: Namespace("default")
+    wall: Callable[[], float] = time.time
+    flights: Flights = field(default_factory=Flights)
+
+    async def answer(self, call: Call) -> Ready | Following:
+        """Answer one `POST /v1/chat/completions`.
+
+        Raises:
+            RequestError: what the client did wrong, or 504 for an unmet `only-if-cached`.
+        """
+        body = decode(call.raw)
+        request = openai.parse(body.value)
+        identity = functools.cache(functools.partial(identify, call.headers, body.value))
+        call.check(request.model, identity)
+        upstream = self.upstream_for(request.model)
+        namespace = self._namespace(call, upstream)
+        control = Control.parse(call.headers)
+        planned = plan(request, body.value, body.keyable, body.why, control, self.policy)
+
+        key: CacheKey | None = None
+        if planned.reads or planned.writes:
+            key = await self._key(call, upstream, namespace, request.model, body.value)
+        outcome = Outcome(
+            "miss",
+            f"{CACHE_NAME}; fwd=miss",
+            request.model,
+            upstream.name,
+            namespace,
+            request.stream,
+            identity,
+        )
+        if isinstance(planned, Bypass):
+            outcome.outcome, outcome.detail = "bypass", planned.reason
+            outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail={planned.reason}"
+        elif key is None:
+            outcome.outcome, outcome.detail = "bypass", "degraded"
+            outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail=degraded"
+
+        if key is not None and planned.reads:
+            entry = await self._lookup(namespace, key, control, request)
+            if entry is not None:
+                return self._hit(entry, request, outcome)
+        if control.only_if_cached:
+            raise RequestError(
+                504,
+                "only-if-cached: no stored reply can answer this request",
+                kind="api_error",
+                code="not_cached",
+            )
+        return self._follow(call, upstream, request, body.value, key, planned, outcome)
+
+    def upstream_for(self, model: str) -> Upstream:
+        """The first upstream that serves `model`. Raises RequestError (404) naming those there are."""
+        for upstream in self.upstreams:
+            if upstream.serves(model):
+                return upstream
+        names = [n for u in self.upstreams for n in (u.pod.model_ids if u.pod else u.models)]
+        raise RequestError(
+            404,
+            f"no upstream serves the model {model!r}; served here: {', '.join(names) or 'none'}",
+            code="model_not_found",
+            param="model",
+        )
+
+    def _namespace(self, call: Call, upstream: Upstream) -> Namespace:
+        if call.keyed or upstream.api_key is not None:
+            return call.namespace
+        token = header_rules.credential(call.headers)
+        if not token:
+            return call.namespace
+        # The client's own credential goes upstream, so it decides who shares replies.
+        return Namespace(f"{self.credential_namespace(token)}/{call.namespace}")
+
+    async def _key(
+        self, call: Call, upstream: Upstream, namespace: Namespace, model: str, value: dict[str, Json]
+    ) -> CacheKey | None:
+        epoch = await self.epochs.current(upstream.canonical_model(model))
+        if epoch is None:
+            self.metrics.degraded.labels("epoch_unknown").inc()
+            return None
+        return self.keyer.key(
+            namespace=namespace,
+            path=call.path,
+            query=call.query,
+            upstream=upstream.name,
+            model_identity=upstream.model_identity,
+            epoch=epoch,
+            headers=header_rules.keyed(call.headers),
+            body=canonical(value, self.ignore),
+        )
+
+    async def _lookup(
+        self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest
+    ) -> Entry | None:
+        now = self.wall()
+        wants_usage = request.include_usage or not request.stream
+        entry = self.cache.peek(key, now)
+        if entry is None:
+            entry = await self.cache.fetch(namespace, key)
+        if entry is not None and (
+            not control.accepts(now - entry.created_at, entry.expires_at - now)
+            or (wants_usage and not entry.has_usage)
+        ):
+            entry = None
+        self.metrics.hit_window.add(time.monotonic(), hit=entry is not None)
+        return entry
+
+    def _hit(self, entry: Entry, request: ChatRequest, outcome: Outcome) -> Ready:
+        outcome.outcome, outcome.detail = "exact", ""
+        outcome.cache_status = f"{CACHE_NAME}; hit; detail=exact"
+        outcome.age_s = max(0, int(self.wall() - entry.created_at))
+        outcome.prompt_tokens, outcome.completion_tokens = entry.prompt_tokens, entry.completion_tokens
+        self.metrics.saved_tokens.labels("result").inc(
+            (entry.prompt_tokens or 0) + (entry.completion_tokens or 0)
+        )
+        if request.stream:
+            replay = openai.split(orjson.loads(entry.reply), include_usage=request.include_usage)
+            return Ready(outcome, replay)
+        return Ready(outcome, entry.reply)
+
+    def _follow(
+        self,
+        call: Call,
+        upstream: Upstream,
+        request: ChatRequest,
+        value: dict[str, Json],
+        key: CacheKey | None,
+        planned: Cacheable | Bypass,
+        outcome: Outcome,
+    ) -> Following:
+        """Join the flight of an identical request, or start one."""
+        joinable = key is not None and isinstance(planned, Cacheable) and planned.joinable
+        if joinable and key is not None and (joined := self.flights.find(key)) is not None:
+            outcome.outcome = "collapsed"
+            outcome.cache_status = f"{CACHE_NAME}; fwd=miss; collapsed"
+            return Following(outcome, joined.join(), request)
+        asks_usage = request.stream and not request.include_usage and upstream.ask_usage and planned.writes
+        recorder = Recorder(
+            cache=self.cache if planned.writes else None,
+            key=key,
+            namespace=outcome.namespace,
+            upstream=upstream.name,
+            request=request,
+            prompt=functools.partial(openai.prompt_text, value),
+            ttl_s=self.ttl_s,
+            wall=self.wall,
+            metrics=self.metrics,
+            has_usage_event=asks_usage or request.include_usage,
+        )
+        sent = header_rules.outgoing(
+            call.headers, with_credentials=not call.keyed and upstream.api_key is None
+        )
+        sent.append(("x-request-id", call.request_id))
+        raw = openai.ask_usage(call.raw, value) if asks_usage else call.raw
+        send = functools.partial(upstream.send, "POST", call.path, call.query.decode("latin-1"), sent, raw)
+        flight = self._launch(send, recorder, key if joinable else None, streamed=request.stream)
+        return Following(outcome, flight.join(), request)
+
+    def _launch(
+        self,
+        send: Callable[[], Awaitable[Source]],
+        recorder: Recorder,
+        key: CacheKey | None,
+        *,
+        streamed: bool,
+    ) -> Flight:
+        """Make a flight; with a `key` it stands in the table until its reply is complete or has failed."""
+
+        def understand(source: Source) -> Transcript:
+            if source.status >= 400 and key is not None:
+                self.flights.remove(key, flight)
+            return EventTranscript() if source.is_event_stream else PlainTranscript()
+
+        def ended(_: Flight, error: RequestError | None) -> None:
+            if error is None:
+                recorder.record(flight)
+            if key is not None:
+                self.flights.remove(key, flight)
+
+        flight = Flight(send, understand, ended, recorder=recorder, streamed=streamed)
+        if key is not None:
+            self.flights.add(key, flight)
+        return flight

@@ -1,0 +1,95 @@
+"""Which headers go where: dropped, forwarded only, or forwarded and part of the key.
+
+A header that we do not know is forwarded and is part of the key: it may change the reply.
+"""
+
+from __future__ import annotations
+
+from openclaw_cache.types import Headers
+
+_HOP_BY_HOP = frozenset({
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection",
+    b"te", b"trailer", b"transfer-encoding", b"upgrade", b"http2-settings",
+})  # fmt: skip
+"""RFC 9110 §7.6.1, with the names still seen in the field."""
+
+_OURS = frozenset({
+    b"cache-control", b"pragma", b"x-openclaw-agent", b"x-openclaw-namespace", b"x-openclaw-semantic",
+    b"x-openclaw-domain", b"x-openclaw-fingerprint",
+})  # fmt: skip
+
+_NEVER_SENT = _HOP_BY_HOP | _OURS | frozenset({
+    b"host", b"content-length", b"expect", b"cookie", b"origin", b"referer",
+    b"forwarded", b"via", b"x-real-ip",
+    b"accept-encoding",  # we ask for identity: a reply is stored and replayed as plain bytes
+})  # fmt: skip
+
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
+
+_TRANSPORT = frozenset({
+    b"accept", b"accept-language", b"accept-charset", b"content-type", b"user-agent", b"priority", b"date",
+    b"traceparent", b"tracestate", b"baggage", b"x-request-id", b"x-client-request-id",
+    b"x-correlation-id", b"idempotency-key", b"x-session-affinity", b"session_id", b"session-id",
+    b"x-session-id", b"dnt", b"sec-gpc", b"http-referer", b"x-title",
+})  # fmt: skip
+"""Forwarded, but they say who or how, not what: not part of the key."""
+
+_NEVER_SENT_PREFIXES = (b"x-forwarded-", b"sec-fetch-", b"sec-ch-")
+_TRANSPORT_PREFIXES = (b"x-stainless-", b"x-b3-", b"x-datadog-", b"cf-", b"x-amzn-")
+_UNKEYED_PREFIXES = _NEVER_SENT_PREFIXES + _TRANSPORT_PREFIXES
+
+_UNKEYED = _NEVER_SENT | _CREDENTIALS | _TRANSPORT
+
+_REPLY_DROPPED = _HOP_BY_HOP | frozenset({
+    b"content-length", b"content-encoding", b"set-cookie", b"server", b"date", b"x-request-id",
+    b"alt-svc", b"strict-transport-security",
+})  # fmt: skip
+
+
+def keyed(headers: Headers) -> Headers:
+    """The headers that are part of the key: forwarded, and neither transport nor credentials."""
+    return [
+        (name, value)
+        for name, value in headers
+        if name not in _UNKEYED and not name.startswith(_UNKEYED_PREFIXES)
+    ]
+
+
+def outgoing(headers: Headers, *, with_credentials: bool) -> list[tuple[str, str]]:
+    """The headers of the upstream request, in order, duplicates kept.
+
+    Headers named by `Connection` are hop-by-hop too (RFC 9110 §7.6.1) and dropped.
+    """
+    named = _named_by_connection(headers)
+    return [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in headers
+        if name not in _NEVER_SENT
+        and name not in named
+        and (with_credentials or name not in _CREDENTIALS)
+        and not name.startswith(_NEVER_SENT_PREFIXES)
+    ]
+
+
+def returned(headers: Headers) -> Headers:
+    """The upstream reply's headers that the client gets: all but hop-by-hop, framing and cookies."""
+    named = _named_by_connection(headers)
+    return [(n, v) for n, v in headers if n not in _REPLY_DROPPED and n not in named]
+
+
+def credential(headers: Headers) -> bytes | None:
+    """The client's credential: the bearer token or API key, without its scheme; None where absent."""
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, token = value.partition(b" ")
+            return token.strip() if scheme.lower() == b"bearer" else value.strip()
+        if name in (b"x-api-key", b"api-key"):
+            return value.strip()
+    return None
+
+
+def _named_by_connection(headers: Headers) -> frozenset[bytes]:
+    values = [value for name, value in headers if name == b"connection"]
+    if not values or values == [b"keep-alive"]:
+        return frozenset()
+    return frozenset(token.strip().lower() for value in values for token in value.split(b","))

@@ -1,0 +1,115 @@
+"""What becomes of a finished reply: counted, and stored where it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from openclaw_cache.dialects import openai
+from openclaw_cache.dialects.openai import ChatRequest
+from openclaw_cache.errors import MergeError
+from openclaw_cache.gateway.flight import Flight
+from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
+from openclaw_cache.observe.metrics import Metrics
+from openclaw_cache.result.cache import ResultCache
+from openclaw_cache.types import CacheKey, Entry, Json, Namespace
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Reads the finished reply of one flight, once.
+
+    Args:
+        cache: Where a reply that may be stored goes; None = this request stores nothing.
+        has_usage_event: The upstream was asked to end the stream with a usage event, by the client or by us
+            on its behalf; readers that did not ask for it must not see it.
+    """
+
+    cache: ResultCache | None
+    key: CacheKey | None
+    namespace: Namespace
+    upstream: str
+    request: ChatRequest
+    prompt: Callable[[], str]
+    ttl_s: float
+    wall: Callable[[], float]
+    metrics: Metrics
+    has_usage_event: bool
+    stored: bool = False
+    refusal: str = ""
+    """Why the reply was not stored, one word; empty where it was, or nothing was to be stored."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+    def record(self, flight: Flight) -> None:
+        """Count the reply's tokens, keep its non-streaming form on the flight, and store it if it may be."""
+        source = flight.source
+        if source is None or not 200 <= source.status < 300 or flight.oversize:
+            return
+        transcript = flight.transcript
+        if self.cache is None and isinstance(transcript, EventTranscript):
+            self._count_last(transcript.events)
+            return
+        reply: Json
+        try:
+            if isinstance(transcript, EventTranscript):
+                reply = openai.merge(transcript.events)
+                flight.reply = orjson.dumps(reply)
+            elif isinstance(transcript, PlainTranscript):
+                flight.reply = transcript.body()
+                reply = orjson.loads(flight.reply)
+            else:
+                return
+        except (MergeError, orjson.JSONDecodeError):
+            self.refusal = "unreadable"
+            return
+        if not isinstance(reply, dict):
+            self.refusal = "unreadable"
+            return
+        usage = reply.get("usage")
+        if isinstance(usage, dict):
+            self._count(usage)
+        if self.cache is not None and self.key is not None:
+            self._store(self.cache, self.key, flight.reply, reply)
+
+    def _count_last(self, events: list[bytes]) -> None:
+        """Count the usage that stands in one of the last events, without merging a reply nobody stores."""
+        for event in reversed(events[-4:]):
+            if b'"usage":' in event:
+                usage = orjson.loads(event).get("usage")
+                if isinstance(usage, dict):
+                    self._count(usage)
+                    return
+
+    def _count(self, usage: dict[str, Json]) -> None:
+        self.prompt_tokens = _tokens(usage.get("prompt_tokens"))
+        self.completion_tokens = _tokens(usage.get("completion_tokens"))
+        if self.prompt_tokens:
+            self.metrics.prompt_tokens.labels("computed").inc(self.prompt_tokens)
+
+    def _store(self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json]) -> None:
+        refusal = openai.refusal_to_store(reply, self.request)
+        if refusal is not None:
+            self.refusal = refusal
+            return
+        now = self.wall()
+        entry = Entry(
+            reply=body,
+            model=str(reply.get("model") or self.request.model),
+            upstream=self.upstream,
+            namespace=self.namespace,
+            created_at=now,
+            expires_at=now + self.ttl_s,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            has_usage=isinstance(reply.get("usage"), dict),
+            prompt=self.prompt(),
+        )
+        cache.put(key, entry)
+        self.stored = True
+
+
+def _tokens(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,283 @@
+"""An upstream: one HTTP client per configured upstream, and the reply that it streams back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fnmatch
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Protocol
+
+import aiohttp
+from multidict import CIMultiDict
+
+from openclaw_cache.errors import RequestError
+from openclaw_cache.types import Headers
+
+KEEPALIVE_S = 4.0
+"""Idle connections are dropped after this. Uvicorn, which serves most pods, closes them after 5 s."""
+
+MAX_RETRY_WAIT_S = 2.0
+"""A 429 or 503 that asks for a longer pause is the client's to see."""
+
+FINISH_WAIT_S = 1.0
+READY_WAIT_S = 60.0
+
+
+class UpstreamReply:
+    """A reply whose body is read piece by piece. `close` is safe at any time, more than once."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers: Headers = [(n.lower(), v) for n, v in response.raw_headers]
+        self.is_event_stream = response.content_type == "text/event-stream"
+        self._rest: asyncio.Task[None] | None = None
+
+    async def read(self) -> bytes:
+        """The next bytes as they arrive; b"" at the end.
+
+        Raises:
+            RequestError: 502 when the connection broke, 504 after the idle timeout.
+        """
+        try:
+            return await self._response.content.readany()
+        except TimeoutError:
+            self.close()
+            raise RequestError(
+                504,
+                "the upstream stopped sending for longer than idle_timeout",
+                kind="api_error",
+                code="upstream_timeout",
+            ) from None
+        except (aiohttp.ClientError, OSError) as e:
+            self.close()
+            raise RequestError(
+                502,
+                f"the upstream broke off its reply ({type(e).__name__})",
+                kind="api_error",
+                code="upstream_broken",
+            ) from None
+
+    def finish(self) -> None:
+        """Nothing more is wanted: let the connection end cleanly in the background so it can be reused."""
+        if self._response.content.at_eof():
+            self._response.release()
+        elif self._rest is None:
+            self._rest = asyncio.get_running_loop().create_task(self._read_rest())
+
+    async def _read_rest(self) -> None:
+        try:
+            async with asyncio.timeout(FINISH_WAIT_S):
+                while await self._response.content.readany():
+                    pass
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Drop the connection unless the reply was read to its end."""
+        self._response.close()
+
+
+class Pod(Protocol):
+    """What an embedded engine offers the gateway (`engine.pod.EmbeddedPod`)."""
+
+    @property
+    def url(self) -> str | None:
+        """Base URL of the running process; None while there is none."""
+
+    @property
+    def model_ids(self) -> list[str]:
+        """The served model's name, then its aliases."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Hash of the weights; None until known."""
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Return once requests are answered. Raises TimeoutError."""
+
+
+@dataclass(kw_only=True)
+class Upstream:
+    """Where requests for some models go.
+
+    Args:
+        urls: Base URLs; a trailing `/v1` is dropped since request paths carry it.
+        pod: The embedded engine behind it instead of `urls`.
+        models: Glob patterns of the models that it serves; an embedded pod serves its own names only.
+        api_key: Sent instead of the client's credential.
+        on_retry: Called for each repeated call.
+    """
+
+    name: str
+    urls: list[str] = field(default_factory=list)
+    pod: Pod | None = None
+    models: list[str] = field(default_factory=lambda: ["*"])
+    api_key: str | None = field(default=None, repr=False)
+    connect_timeout_s: float = 5.0
+    idle_timeout_s: float = 600.0
+    request_timeout_s: float = 1800.0
+    retries: int = 1
+    ask_usage: bool = True
+    on_retry: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.urls = [u.rstrip("/").removesuffix("/v1") for u in self.urls]
+        self._turn = 0
+        self._session: aiohttp.ClientSession | None = None
+
+    def serves(self, model: str) -> bool:
+        """Whether requests for `model` may go here."""
+        if self.pod is not None:
+            return model in self.pod.model_ids
+        return any(fnmatch.fnmatchcase(model, pattern) for pattern in self.models)
+
+    @property
+    def model_identity(self) -> str:
+        """What the weights are, as far as known: part of the key."""
+        return (self.pod.fingerprint or "") if self.pod is not None else ""
+
+    def canonical_model(self, model: str) -> str:
+        """The name under which epochs are kept: the pod's own name for any of its aliases."""
+        if self.pod is not None and model in self.pod.model_ids:
+            return self.pod.model_ids[0]
+        return model
+
+    async def send(
+        self, method: str, path: str, query: str, headers: list[tuple[str, str]], body: bytes | None
+    ) -> UpstreamReply:
+        """Send one request; returns when the reply's head has come.
+
+        Repeats at most `retries` times, and only where nothing can have been computed: the connection
+        could not be made, a kept-alive connection was closed before it answered, or the pod said 429/503.
+
+        Raises:
+            RequestError: 502 unreachable or broken, 503 embedded model not ready, 504 too slow.
+        """
+        attempt = 0
+        while True:
+            base = await self._base_url()
+            trace = SimpleNamespace(reused=False)
+            try:
+                response = await self._client().request(
+                    method,
+                    f"{base}{path}{'?' + query if query else ''}",
+                    data=body,
+                    headers=self._headers(headers),
+                    allow_redirects=False,
+                    trace_request_ctx=trace,
+                )
+            except aiohttp.ClientConnectorError as e:
+                failure = _unreachable(self.name, e)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as e:
+                failure = _broken(self.name, e)
+                if not trace.reused:
+                    raise failure from None
+            except TimeoutError:
+                raise _too_slow(self.name) from None
+            except (aiohttp.ClientError, OSError, ValueError) as e:
+                raise _broken(self.name, e) from None
+            else:
+                pause_s = _retry_pause_s(response)
+                if pause_s is None or attempt >= self.retries:
+                    return UpstreamReply(response)
+                response.close()
+                attempt += 1
+                self.on_retry()
+                await asyncio.sleep(pause_s)
+                continue
+            if attempt >= max(self.retries, len(self.urls) - 1):
+                raise failure from None
+            attempt += 1
+            self.on_retry()
+
+    async def aclose(self) -> None:
+        """Close the client and its connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _base_url(self) -> str:
+        if self.pod is None:
+            self._turn += 1
+            return self.urls[self._turn % len(self.urls)]
+        if self.pod.url is None:
+            with contextlib.suppress(TimeoutError):
+                await self.pod.wait_ready(READY_WAIT_S)
+        if self.pod.url is None:
+            raise RequestError(
+                503,
+                f"the embedded model of upstream {self.name!r} is not ready: see `openclaw-cache status`",
+                kind="api_error",
+                code="model_not_ready",
+                retry_after_s=5,
+            )
+        return self.pod.url
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            tracing = aiohttp.TraceConfig()
+            tracing.on_connection_reuseconn.append(_note_reuse)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=30),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(
+                    total=self.request_timeout_s,
+                    sock_connect=self.connect_timeout_s,
+                    sock_read=self.idle_timeout_s,
+                ),
+                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+                trace_configs=[tracing],
+                trust_env=False,
+            )
+        return self._session
+
+    def _headers(self, headers: list[tuple[str, str]]) -> CIMultiDict[str]:
+        sent = CIMultiDict(headers)
+        sent["Accept-Encoding"] = "identity"
+        if self.api_key is not None:
+            sent["Authorization"] = f"Bearer {self.api_key}"
+        return sent
+
+
+async def _note_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
+    context.trace_request_ctx.reused = True
+
+
+def _retry_pause_s(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds to wait before repeating a refused call; None where it must not be repeated."""
+    if response.status not in (429, 503):
+        return None
+    try:
+        pause_s = float(response.headers.get("Retry-After", "0.25"))
+    except ValueError:
+        return None
+    return pause_s if 0 <= pause_s <= MAX_RETRY_WAIT_S else None
+
+
+def _unreachable(name: str, e: Exception) -> RequestError:
+    return RequestError(
+        502,
+        f"upstream {name!r} cannot be reached ({type(e).__name__}): is it running, is its url right?",
+        kind="api_error",
+        code="upstream_unreachable",
+    )
+
+
+def _broken(name: str, e: Exception) -> RequestError:
+    return RequestError(
+        502,
+        f"upstream {name!r} closed the connection without a reply ({type(e).__name__})",
+        kind="api_error",
+        code="upstream_broken",
+    )
+
+
+def _too_slow(name: str) -> RequestError:
+    return RequestError(
+        504, f"upstream {name!r} did not answer in time", kind="api_error", code="upstream_timeout"
+    )

@@ -1,0 +1,190 @@
+"""The exact result cache: this process's memory before a store that outlives it.
+
+A failure of the store is a counted miss, never a failed request. Entries never change and no hit lengthens a
+life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from openclaw_cache.errors import CorruptEntryError, StoreError, StoreFullError
+from openclaw_cache.result import eviction
+from openclaw_cache.result.entry import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openclaw_cache.result.entry import EntryCodec
+    from openclaw_cache.result.eviction import EvictReport
+    from openclaw_cache.result.key import Keyer
+    from openclaw_cache.result.memory import MemoryTier
+    from openclaw_cache.store.store import Store
+    from openclaw_cache.types import CacheKey, Entry, Namespace
+
+Degraded = Literal["store_unavailable", "store_full", "entry_corrupt", "write_overflow"]
+"""What became a miss, or was not stored; the label of `openclaw_cache_degraded_total`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStats:
+    """What the cache holds at this moment; `num_evictions` since the start."""
+
+    num_entries: int
+    memory_bytes: int
+    capacity_bytes: int
+    num_evictions: int
+    num_pending_writes: int
+    pending_bytes: int
+
+
+class ResultCache:
+    """Replies by key, in memory and in the store.
+
+    Args:
+        memory: the first tier.
+        store: the second; shared by the nodes of a fleet.
+        keyer: names entries in the store.
+        codec: writes and reads them.
+        on_degraded: called once for each failure.
+        clock: unix seconds.
+        max_pending_bytes: bound on entries that wait to be written; more are kept in memory only.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryTier,
+        store: Store,
+        keyer: Keyer,
+        codec: EntryCodec,
+        *,
+        on_degraded: Callable[[Degraded], None],
+        clock: Callable[[], float] = time.time,
+        max_pending_bytes: int = 32 << 20,
+    ) -> None:
+        self._memory = memory
+        self._store = store
+        self._keyer = keyer
+        self._codec = codec
+        self._on_degraded = on_degraded
+        self._clock = clock
+        self._max_pending_bytes = max_pending_bytes
+        self._pending_bytes = 0
+        self._writes: set[asyncio.Task[None]] = set()
+        self._num_evicts = 0
+        self._num_evicting = 0
+
+    def peek(self, key: CacheKey, now: float) -> Entry | None:
+        """Look into memory only. Cost: 0.3 µs; never waits."""
+        return self._memory.get(key, now)
+
+    async def fetch(self, namespace: Namespace, key: CacheKey) -> Entry | None:
+        """Look into the store, keeping what is found in memory. A corrupt entry is removed from both."""
+        store_key = self._keyer.store_key(namespace, key)
+        num_evicts = self._num_evicts
+        try:
+            stored = await self._store.get(store_key)
+        except StoreError as error:
+            self._count(error)
+            return None
+        if stored is None:
+            return None
+        try:
+            entry = self._codec.decode(store_key, stored)
+        except CorruptEntryError:
+            self._on_degraded("entry_corrupt")
+            await self._drop(store_key, key)
+            return None
+        now = self._clock()
+        if entry.expires_at <= now:
+            return None
+        # What was read may have been evicted or replaced in the meantime: then memory must not get it back.
+        is_settled = num_evicts == self._num_evicts and not self._num_evicting
+        if is_settled and self._memory.get(key, now) is None:
+            self._memory.put(key, entry)
+        return entry
+
+    def put(self, key: CacheKey, entry: Entry) -> None:
+        """Keep a complete reply: in memory at once, in the store soon after, in the order of the calls."""
+        entry = packed(entry)
+        self._memory.put(key, entry)
+        store_key = self._keyer.store_key(entry.namespace, key)
+        stored = self._codec.encode(store_key, entry)
+        if self._pending_bytes + len(stored) > self._max_pending_bytes:
+            self._on_degraded("write_overflow")
+            return
+        self._pending_bytes += len(stored)
+        write = asyncio.create_task(self._write(store_key, stored, entry.expires_at), name="result-write")
+        self._writes.add(write)
+        write.add_done_callback(self._writes.discard)
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Wait for the writes that are pending now. Returns whether all of them came to an end in time."""
+        if not self._writes:
+            return True
+        _, late = await asyncio.wait(self._writes, timeout=timeout_s)
+        return not late
+
+    async def evict(
+        self, pattern: str, *, namespace: Namespace | None = None, dry_run: bool = False
+    ) -> EvictReport:
+        """Remove every entry whose model, namespace or prompt text matches `pattern`.
+
+        See `eviction.evict`. Entries that are put while it runs may stay.
+
+        Raises:
+            StoreUnavailableError: memory is done, the store is not, or not to the end.
+        """
+        self._num_evicts += 1
+        self._num_evicting += 1
+        try:
+            if self._writes:  # so that the scan of the store sees what was put before
+                await asyncio.wait(self._writes)
+            report = await eviction.evict(
+                self._memory,
+                self._store,
+                self._keyer,
+                self._codec,
+                pattern,
+                namespace=namespace,
+                dry_run=dry_run,
+            )
+        finally:
+            self._num_evicting -= 1
+        for _ in range(report.num_corrupt):
+            self._on_degraded("entry_corrupt")
+        return report
+
+    def stats(self) -> ResultStats:
+        """What the cache holds."""
+        return ResultStats(
+            num_entries=len(self._memory),
+            memory_bytes=self._memory.used_bytes,
+            capacity_bytes=self._memory.capacity_bytes,
+            num_evictions=self._memory.num_evictions,
+            num_pending_writes=len(self._writes),
+            pending_bytes=self._pending_bytes,
+        )
+
+    async def _write(self, store_key: bytes, stored: bytes, expires_at: float) -> None:
+        try:
+            ttl_s = expires_at - self._clock()
+            if ttl_s > 0:
+                await self._store.put(store_key, stored, ttl_s)
+        except StoreError as error:
+            self._count(error)
+        finally:
+            self._pending_bytes -= len(stored)
+
+    async def _drop(self, store_key: bytes, key: CacheKey) -> None:
+        self._memory.remove(key)
+        try:
+            await self._store.delete(store_key)
+        except StoreError as error:
+            self._count(error)
+
+    def _count(self, error: StoreError) -> None:
+        self._on_degraded("store_full" if isinstance(error, StoreFullError) else "store_unavailable")
