@@ -12,6 +12,9 @@ from openclaw_cache.engine.convert import converted
 from openclaw_cache.engine.source import require_extras, resolve
 from openclaw_cache.errors import ConfigError
 
+# Before any test imports torch: its waiting threads must not spin beside the servers under test.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 _REPO = Path(__file__).resolve().parent.parent
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,50 +25,12 @@ from pydantic import (
 )
 
 from openclaw_cache.errors import ConfigError
+from openclaw_cache.units import human_duration, human_size, parse_duration, parse_size
 
 ENV_PREFIX = "OPENCLAW_CACHE_"
 # Variables with our prefix that are not settings: the CLI's own and those of the test suite.
 ENV_RESERVED = ("OPENCLAW_CACHE_URL", "OPENCLAW_CACHE_ADMIN_KEY", "OPENCLAW_CACHE_CONFIG")
 ENV_RESERVED_PREFIXES = ("OPENCLAW_CACHE_TEST_",)
-
-_SIZE_UNITS = {
-    "": 1, "B": 1,
-    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
-}  # fmt: skip
-_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-
-
-def parse_size(value: object) -> int:
-    """Bytes from `256MB`, `1.5 GiB`, `4096` or a share of this machine's memory, `5%`."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        number, unit = float(value), ""
-    elif isinstance(value, str) and (m := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*|%)\s*", value)):
-        number, unit = float(m[1]), m[2].upper()
-    else:
-        raise ValueError(f"{value!r} is not a size: write for example 256MB, 1GiB or 5%")
-    if unit == "%":
-        if not 0 <= number <= 100:
-            raise ValueError(f"{value!r} is not between 0% and 100%")
-        return int(number / 100 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    if unit not in _SIZE_UNITS or number < 0:
-        raise ValueError(f"{value!r} is not a size: write for example 256MB, 1GiB or 5%")
-    return int(number * _SIZE_UNITS[unit])
-
-
-def parse_duration(value: object) -> float:
-    """Seconds from `24h`, `1h30m`, `500ms`, or a bare number of seconds."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    if isinstance(value, str):
-        text = value.replace(" ", "")
-        if re.fullmatch(r"\d+(\.\d+)?", text):
-            return float(text)
-        if text and not _DURATION.sub("", text):
-            return sum(float(n) * _DURATION_UNITS[unit] for n, unit in _DURATION.findall(text))
-    raise ValueError(f"{value!r} is not a duration: write for example 500ms, 30s, 15m, 24h or 1h30m")
-
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
@@ -236,13 +198,19 @@ def describe(loaded: Provenance) -> list[tuple[str, str, str]]:
         if isinstance(value, BaseModel):
             for field in type(value).model_fields:
                 dotted = f"{section}.{field}"
-                rows.append((dotted, _plain(getattr(value, field)), loaded.sources.get(dotted, "default")))
+                shown = _plain(getattr(value, field), type(value).model_fields[field].metadata)
+                rows.append((dotted, shown, loaded.sources.get(dotted, "default")))
         else:
             rows.append((section, _plain(value), loaded.sources.get(section, "default")))
     return rows
 
 
-def _plain(value: object) -> str:
+def _plain(value: object, metadata: Sequence[object] = ()) -> str:
+    parsers = [m.func for m in metadata if isinstance(m, BeforeValidator)]
+    if parse_size in parsers and isinstance(value, int):
+        return human_size(value)
+    if parse_duration in parsers and isinstance(value, float):
+        return human_duration(value)
     if isinstance(value, BaseModel):
         shown = value.model_dump(exclude_defaults=True, mode="json")
         for secret in ("key", "key_sha256"):

@@ -29,7 +29,7 @@ class Identity:
     source: str = "unknown"
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A stored reply with its provenance; never changed once made.
 
     `reply` holds the exact bytes of the dialect's non-streaming JSON reply.
@@ -38,7 +38,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     `expires_at` counts from `created_at`: no hit moves it.
 
     A Struct outside the cycle collector (it refers to no containers): hundreds of thousands of them do not slow
-    a collection.
+    a collection. The order of its fields is the format of a stored entry.
     """
 
     reply: bytes

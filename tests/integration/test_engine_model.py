@@ -1,6 +1,7 @@
 """The decode loop with the real model, against transformers' own `generate`."""
 
-from collections.abc import Iterable, Iterator
+import importlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,39 @@ from openclaw_cache.errors import ConfigError
 
 pytestmark = pytest.mark.model
 
-torch = pytest.importorskip("torch", reason="the [engine] extra is not installed")
-
 FRANCE = [Message("user", "What is the capital of France?")]
-# "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n…": the
-# template of the model card, with the ids that the publisher's own tokenizer gives.
-SYSTEM_IDS = [1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511, 308, 34519, 28]
-SYSTEM_IDS += [7018, 411, 407, 19712, 8182, 2, 198]
+# What the publisher's template and tokenizer make of FRANCE (published by other runtimes of SmolLM2).
+FRANCE_IDS = [
+    1,
+    9690,
+    198,
+    2683,
+    359,
+    253,
+    5356,
+    5646,
+    11173,
+    3365,
+    3511,
+    308,
+    34519,
+    28,
+    7018,
+    411,
+    407,
+    19712,
+]
+FRANCE_IDS += [8182, 2, 198, 1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 9531, 198]
+
+
+def load(spec: str, data_dir: Path) -> Any:
+    model = importlib.import_module("openclaw_cache.engine.model")  # brings torch: not at collection
+    return model.load(resolve(spec), data_dir, 2, print)
 
 
 @pytest.fixture(scope="module")
-def model(model_data_dir: Path) -> Iterator[Any]:
-    from openclaw_cache.engine import model
-
-    yield model.load(resolve("smollm2-135m"), model_data_dir, 2, print)
+def model(model_data_dir: Path) -> Any:
+    return load("smollm2-135m", model_data_dir)
 
 
 def text_of(events: Iterable[Event], index: int = 0) -> str:
@@ -38,6 +58,7 @@ def end_of(events: Iterable[Event], index: int = 0) -> Finished:
 
 
 def generated_by_transformers(model: Any, prompt: list[int], num_tokens: int) -> list[int]:
+    torch = importlib.import_module("torch")
     ids = torch.tensor([prompt])
     out = model._model.generate(
         ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=num_tokens, pad_token_id=2
@@ -51,11 +72,8 @@ def test_it_knows_the_capital_of_france_and_stops_by_itself(model: Any) -> None:
     assert end_of(events).reason == "stop"
 
 
-def test_the_prompt_is_the_model_cards_template(model: Any) -> None:
-    ids = model.encode(FRANCE)
-    assert ids[: len(SYSTEM_IDS)] == SYSTEM_IDS
-    assert ids[len(SYSTEM_IDS)] == 1
-    assert ids[-3:] == [1, 520, 9531] or ids[-4:-1] == [1, 520, 9531]  # <|im_start|> ass istant \n
+def test_the_prompt_is_what_the_publishers_template_makes(model: Any) -> None:
+    assert model.encode(FRANCE) == FRANCE_IDS
 
 
 @pytest.mark.parametrize("filler", [0, 40])  # 40 sentences: several prefill steps
@@ -118,6 +136,7 @@ def test_max_tokens_ends_the_reply_with_length_after_exactly_that_many(model: An
 
 
 def test_log_probabilities_are_those_of_one_forward_pass_over_everything(model: Any) -> None:
+    torch = importlib.import_module("torch")
     prompt = model.encode(FRANCE)
     events = list(model.generate(prompt, Sampling(max_tokens=5, top_logprobs=3)))
     shown = [logprob for event in events if isinstance(event, Piece) for logprob in event.logprobs]
@@ -142,9 +161,7 @@ def test_closing_the_generator_leaves_the_model_usable(model: Any) -> None:
 
 
 def test_a_folder_that_is_no_model_is_a_clear_error(tmp_path: Path) -> None:
-    from openclaw_cache.engine import model
-
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (tmp_path / name).write_text("{}")
     with pytest.raises(ConfigError, match="cannot load the model"):
-        model.load(resolve(str(tmp_path)), tmp_path, 2, print)
+        load(str(tmp_path), tmp_path)

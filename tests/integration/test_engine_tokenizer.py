@@ -1,6 +1,7 @@
 """The converted tokenizer against a slow one written here from the GGUF's own vocabulary and merges."""
 
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from openclaw_cache.engine.source import resolve
 
 pytestmark = pytest.mark.model
 
+tokenizers = pytest.importorskip("tokenizers", reason="the [engine] extra is not installed")
 regex = pytest.importorskip("regex", reason="the [engine] extra is not installed")
 gguf = pytest.importorskip("gguf", reason="the [engine] extra is not installed")
 
@@ -32,10 +34,8 @@ LETTERS = byte_letters()
 
 @pytest.fixture(scope="module")
 def tokenizer(model_data_dir: Path) -> Any:
-    from tokenizers import Tokenizer
-
     (file,) = (model_data_dir / "models").glob("smollm2-135m-????????/tokenizer.json")
-    return Tokenizer.from_file(str(file))
+    return tokenizers.Tokenizer.from_file(str(file))
 
 
 @cache
@@ -63,7 +63,7 @@ def encoded_slowly(text: str) -> list[int]:
     for word in words_of(text):
         parts = [LETTERS[byte] for byte in word.encode() if LETTERS[byte] in ids]
         while len(parts) > 1:
-            best = min(zip(parts, parts[1:], strict=False), key=lambda pair: ranks.get(pair, 10**9))
+            best = min(pairwise(parts), key=lambda pair: ranks.get(pair, 10**9))
             if best not in ranks:
                 break
             merged: list[str] = []
@@ -95,6 +95,29 @@ def test_the_special_tokens_are_those_of_the_model_card(tokenizer: Any) -> None:
 
 def test_every_digit_is_a_token_of_its_own(tokenizer: Any) -> None:
     assert tokenizer.encode("2024 x10").tokens == ["2", "0", "2", "4", "Ġx", "1", "0"]
+
+
+# Ids that other runtimes of SmolLM2 publish as their test vectors, made with the publisher's tokenizer.
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        (
+            "The quick brown fox jumps over the lazy dog",
+            [504, 2365, 6354, 16438, 27003, 690, 260, 23790, 2767],
+        ),
+        ("Tab\there\nNewline\n\nDouble", [30064, 197, 1531, 198, 5529, 1311, 198, 198, 33743]),
+        ("'s 't 're 've 'm 'll 'd", [506, 637, 100, 637, 257, 637, 307, 637, 93, 637, 764, 637, 84]),
+        (
+            "a,b,c...   ???!!!  <tag>",
+            [81, 28, 82, 28, 83, 2026, 256, 9148, 16693, 29646, 216, 2067, 9204, 46],
+        ),
+        ("Hello, 世界!", [19556, 28, 216, 7906, 240, 178, 239, 230, 17]),
+    ],
+)
+def test_token_ids_are_those_that_the_publishers_tokenizer_gives(
+    tokenizer: Any, text: str, ids: list[int]
+) -> None:
+    assert tokenizer.encode(text).ids == ids
 
 
 @pytest.mark.parametrize(
@@ -130,9 +153,7 @@ def test_decoding_gives_back_the_text(tokenizer: Any, text: str) -> None:
 def test_text_that_is_decoded_token_by_token_is_the_same_and_never_shows_half_a_character(
     tokenizer: Any, text: str
 ) -> None:
-    from tokenizers.decoders import DecodeStream
-
-    stream = DecodeStream(skip_special_tokens=True)
+    stream = tokenizers.decoders.DecodeStream(skip_special_tokens=True)
     pieces = [stream.step(tokenizer, token) or "" for token in tokenizer.encode(text).ids]
     if "\ufffd" in text:  # a text may have the replacement mark of its own; it may be held back at the end
         assert text.startswith("".join(pieces))

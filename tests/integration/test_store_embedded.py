@@ -23,7 +23,7 @@ from openclaw_cache.store.pipeline import encode
 from openclaw_cache.store.valkey import ValkeyStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 CRASHING_GATEWAY = """
 import asyncio, os, signal, sys
@@ -64,9 +64,9 @@ async def opened(url: str) -> AsyncIterator[ValkeyStore]:
 
 @contextlib.asynccontextmanager
 async def running(
-    data_dir: Path, *, max_bytes: int = 1 << 30
+    data_dir: Path, *, max_bytes: int = 1 << 30, on_event: Callable[[str], None] | None = None
 ) -> AsyncIterator[tuple[EmbeddedValkey, ValkeyStore]]:
-    server = EmbeddedValkey(data_dir, max_bytes=max_bytes)
+    server = EmbeddedValkey(data_dir, max_bytes=max_bytes, on_event=on_event)
     try:
         async with opened(await server.start()) as store:
             yield server, store

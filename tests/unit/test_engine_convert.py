@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,17 @@ def test_a_model_is_converted_once_and_again_only_if_it_is_damaged(tmp_path: Pat
     (folder / "tokenizer.json").write_text("{}")
     assert convert.converted(source, "tiny", tmp_path / "models", said.append) == (folder, fingerprint)
     assert "damaged" in said[0]
+
+
+def test_of_two_that_need_a_model_at_once_one_converts_and_both_get_it(tmp_path: Path) -> None:
+    source = write_gguf(tmp_path / "tiny.gguf", tied_weights())
+    said: list[str] = []
+    with ThreadPoolExecutor(2) as pool:
+        both = [
+            pool.submit(convert.converted, source, "tiny", tmp_path / "models", said.append) for _ in range(2)
+        ]
+        assert both[0].result() == both[1].result()
+    assert said.count("converting weights 100%") == 1
 
 
 def test_other_weights_have_another_folder_and_fingerprint(tmp_path: Path) -> None:

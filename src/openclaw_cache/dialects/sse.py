@@ -23,8 +23,8 @@ class SseParser:
     """Incremental parser: feed it chunks as they arrive, it returns the events they complete.
 
     An event that its blank line never ended is discarded, as the standard says. `id` and `retry` are
-    ignored, comments too. Cost: about 0.5 µs per chunk and per event where chunks hold whole
-    `data: …` events; linear in the bytes otherwise, however small the chunks.
+    ignored, comments too. Cost: about 1.4 µs for a chunk of one whole `data: …`
+    event and 0.9 µs for each further one; linear in the bytes otherwise, however small the chunks.
 
     Args:
         max_event_bytes: an event (or a line without end) longer than this is refused, so that a

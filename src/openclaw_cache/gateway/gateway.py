@@ -19,7 +19,7 @@ from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.flight import Flight, Reader, Source, Transcript
 from openclaw_cache.gateway.flights import Flights
 from openclaw_cache.gateway.identity import identify
-from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, plan
+from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan
 from openclaw_cache.gateway.recorder import Recorder
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.gateway.upstream import Upstream
@@ -129,8 +129,8 @@ class Gateway:
             outcome.outcome, outcome.detail = "bypass", planned.reason
             outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail={planned.reason}"
         elif key is None:
-            outcome.outcome, outcome.detail = "bypass", "degraded"
-            outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail=degraded"
+            outcome.outcome, outcome.detail = "bypass", Reason.DEGRADED
+            outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail={Reason.DEGRADED}"
 
         if key is not None and planned.reads:
             entry = await self._lookup(namespace, key, control, request)
@@ -188,7 +188,7 @@ class Gateway:
     async def _lookup(
         self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest
     ) -> Entry | None:
-        now = self.wall()
+        now, began = self.wall(), time.perf_counter()
         wants_usage = request.include_usage or not request.stream
         entry = self.cache.peek(key, now)
         if entry is None:
@@ -198,6 +198,7 @@ class Gateway:
             or (wants_usage and not entry.has_usage)
         ):
             entry = None
+        self.metrics.lookup_seconds.labels("result").observe(time.perf_counter() - began)
         self.metrics.hit_window.add(time.monotonic(), hit=entry is not None)
         return entry
 

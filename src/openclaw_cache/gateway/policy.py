@@ -37,6 +37,11 @@ class Reason(StrEnum):
     NO_STORE = "no-store", "`Cache-Control: no-store`: a stored reply may answer, this one is not kept."
     NO_CACHE = "no-cache", "`Cache-Control: no-cache`: the reply is computed anew and replaces a stored one."
 
+    DEGRADED = (
+        "degraded",
+        "The store does not answer, so the model's epoch is unknown: no stored reply is safe.",
+    )
+
     meaning: str
     """One sentence for people."""
 

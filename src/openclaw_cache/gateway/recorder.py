@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -107,7 +108,9 @@ class Recorder:
             has_usage=isinstance(reply.get("usage"), dict),
             prompt=self.prompt(),
         )
+        began = time.perf_counter()
         cache.put(key, entry)
+        self.metrics.update_seconds.labels("result").observe(time.perf_counter() - began)
         self.stored = True
 
 

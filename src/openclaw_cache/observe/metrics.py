@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import time
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from openclaw_cache.observe.window import Window
@@ -18,13 +25,13 @@ _LATENCY_BUCKETS = (
 _TTFT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 OUTCOMES = ("exact", "semantic", "collapsed", "miss", "bypass", "error")
-LAYERS = ("memory", "store")
 
 
 class Metrics:
     """The gateway's instruments. One instance per process; tests make their own."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         r = self.registry
         self.requests = Counter(

@@ -85,4 +85,5 @@ def entry_bytes(entry: Entry) -> int:
         + getsizeof(entry.namespace)
         + getsizeof(entry.prompt)
         + getsizeof(entry.packed_prompt)
+        + getsizeof(entry.packed_prompt)
     )

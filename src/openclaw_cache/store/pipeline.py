@@ -4,7 +4,7 @@ Commands sent in one turn of the event loop leave in one write; replies come bac
 matched first in, first out. The protocol is RESP2 (https://valkey.io/topics/protocol/).
 
 Time runs in ticks of a quarter of `timeout_s`, and only while a reply is awaited. A command unanswered
-for four ticks ends the connection, because a late reply must never meet another command. Two kinds of
+for three to four ticks ends the connection, because a late reply must never meet another command. Two kinds of
 tick do not count as the server's silence:
 - our own event loop was stuck: however late a tick comes it counts once, and the socket is read
   between two ticks;
@@ -188,7 +188,7 @@ class Pipeline(asyncio.Protocol):
         self._moved_bytes = moved_bytes
         if is_bulk:
             return
+        self._marks.append(self._num_replies + len(self._pending))
+        # The oldest mark is _TICKS - 1 ticks old, and its last command at most one tick older.
         if len(self._marks) == _TICKS and self._num_replies < self._marks[0]:
             self.close(f"the store gave no answer within {self._timeout_s:g} s")
-            return
-        self._marks.append(self._num_replies + len(self._pending))

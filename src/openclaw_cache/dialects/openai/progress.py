@@ -33,7 +33,7 @@ class StreamProgress:
         return self.has_done and not self.has_error
 
     def add(self, data: bytes, event: bytes | None = None) -> None:
-        """Take note of one event's payload and type. About 0.2 µs: only what may be an error is parsed."""
+        """Take note of one event's payload and type. About 0.4 µs: only what may be an error is parsed."""
         self.num_events += 1
         if event == b"error" or (b'"error"' in data and _is_error(data)):
             self.has_error = True
@@ -50,7 +50,7 @@ def is_usage_event(data: bytes) -> bool:
     """Whether a payload is the usage-only chunk (`choices: []` and a usage object).
 
     Where we asked the upstream for usage and the client did not, the client must not see this event.
-    Chunks without usage, or with `usage: null`, cost about 0.2 µs.
+    Chunks without usage, or with `usage: null`, cost about 0.3 µs.
     """
     at = data.find(b'"usage"')  # never inside a generated text: quotes are escaped there
     if at < 0 or data.startswith(b":null", at + 7):
