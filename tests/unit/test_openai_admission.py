@@ -56,6 +56,17 @@ def test_what_is_no_reply_is_refused(reply: Any) -> None:
     assert refusal_to_store(reply, parse({"model": "m", "messages": []})) == "shape"
 
 
+def test_reply_nested_deeper_than_it_could_be_replayed_is_refused() -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    assert refusal({"content": "a", "deep": deep}) == "shape"
+    assert (
+        refusal(error={}, message={"content": "a"}, choices=[{"error": "x", "index": 0, "message": {}}])
+        == "error"
+    )
+
+
 def test_one_unfinished_choice_spoils_the_reply() -> None:
     done = {"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}
     assert refusal(choices=[done, {**done, "index": 1, "finish_reason": None}]) == "unfinished"

@@ -67,10 +67,8 @@ def test_usage_that_is_not_there_is_not_invented() -> None:
 
 def test_reasoning_comes_before_content_and_tool_calls_after_it() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x":1}'}}
-    stream = split(
-        reply({"content": "c", "tool_calls": [call], "reasoning_content": "r", "refusal": None}, finish_reason="tool_calls"),
-        include_usage=False, max_piece_chars=4,
-    )  # fmt: skip
+    message = {"content": "c", "tool_calls": [call], "reasoning_content": "r", "refusal": None}
+    stream = split(reply(message, finish_reason="tool_calls"), include_usage=False, max_piece_chars=4)
     assert deltas(stream) == [
         {"role": "assistant", "content": "", "refusal": None},
         {"reasoning_content": "r"},
@@ -159,7 +157,7 @@ def test_openais_own_sdk_reads_the_stream_back_as_the_reply(message: dict[str, A
             list(state.handle_chunk(ChatCompletionChunk.model_validate(event.json())))
     built = state.get_final_completion().to_dict(mode="json")
     told = built["choices"][0]["message"]  # type: ignore[index]
-    for call in told.get("tool_calls") or ():  # what the SDK adds for its helpers
+    for call in told.get("tool_calls") or ():  # fields of the SDK, not of the wire
         call.pop("index", None)
         call["function"].pop("parsed_arguments", None)
     assert {name: told.get(name) for name in message} == message

@@ -29,8 +29,11 @@ def test_each_rule_finds_its_prompt_where_the_agent_puts_it(rule: Summariser) ->
 
 
 def test_text_parts_and_developer_messages_count_too() -> None:
-    parts = [{"type": "text", "text": "You are Claude Code, Anthropic's official CLI for Claude."},
-             {"type": "text", "text": "You are a helpful AI assistant tasked with summarizing conversations."}]  # fmt: skip
+    texts = (
+        "You are Claude Code, Anthropic's official CLI for Claude.",
+        "You are a helpful AI assistant tasked with summarizing conversations.",
+    )
+    parts = [{"type": "text", "text": text} for text in texts]
     for role in ("system", "developer"):
         found = find({"messages": [{"role": role, "content": parts}, *CHAT]})
         assert found is not None
@@ -43,7 +46,7 @@ def test_text_parts_and_developer_messages_count_too() -> None:
         [user("Summarise this text: …")],
         [user("请总结以下内容：…")],
         [user("Please create a detailed summary of the conversation so far.")],
-        [system("You are a helpful assistant. You summarise texts."), user("Summarise: You are a context summarization assistant")],
+        [system("You summarise texts."), user("Summarise: You are a context summarization assistant")],
         [user("What does 'You are a context summarization assistant' mean?")],
         [system("You are a helpful assistant."), user("You are a context summarization assistant, are you?")],
         [system("You are a title generator."), user("Generate a title")],

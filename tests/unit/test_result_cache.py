@@ -276,6 +276,7 @@ async def test_a_pending_write_does_not_bring_an_evicted_entry_back(node: Node) 
     await asyncio.sleep(0.01)
     node.store.gates["put"].set()
     report = await evict
+    await node.cache.flush(5)
     assert report.num_matched == 1
     assert node.store.data == {}
     assert node.cache.peek(key(1), NOW) is None

@@ -72,6 +72,11 @@ class EmbeddedPod:
         return self._state
 
     @property
+    def is_ready(self) -> bool:
+        """Whether requests are answered now."""
+        return self._state == "ready"
+
+    @property
     def url(self) -> str | None:
         """Base URL without `/v1`; another one after each restart; None while nothing listens."""
         return None if self._port is None else f"http://127.0.0.1:{self._port}"

@@ -32,7 +32,8 @@ def identify(headers: Headers, body: dict[str, Json]) -> Identity:
     Agent: `x-openclaw-agent`, then OpenClaw's `Runtime:` line. Session: `prompt_cache_key`,
     `x-session-affinity`, `session_id`, the `Runtime:` line's session id, Anthropic's `metadata.user_id`.
     OpenClaw's hints are `<session id>:0`; the `:0` is left out, so that each source names the session alike.
-    Under 10 µs, whatever the size: of the body only the ends of the leading system text and of the first user message are read.
+    Under 10 µs, whatever the size: of the body only the ends of the leading system texts and of the first user
+    message are read.
     """
     agent = _label(_header(headers, _AGENT_HEADER))
     source = _AGENT_HEADER.decode() if agent else "unknown"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fnmatch
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Protocol
 import aiohttp
 from multidict import CIMultiDict
 
-from openclaw_cache.errors import RequestError
+from openclaw_cache.errors import ConfigError, RequestError
 from openclaw_cache.types import Headers
 
 KEEPALIVE_S = 4.0
@@ -98,8 +97,12 @@ class Pod(Protocol):
     def fingerprint(self) -> str | None:
         """Hash of the weights; None until known."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are answered now."""
+
     async def wait_ready(self, timeout_s: float) -> None:
-        """Return once requests are answered. Raises TimeoutError."""
+        """Return once requests are answered. Raises TimeoutError, or ConfigError where they never will be."""
 
 
 @dataclass(kw_only=True)
@@ -205,17 +208,19 @@ class Upstream:
         if self.pod is None:
             self._turn += 1
             return self.urls[self._turn % len(self.urls)]
-        if self.pod.url is None:
-            with contextlib.suppress(TimeoutError):
+        if not self.pod.is_ready:
+            try:
                 await self.pod.wait_ready(READY_WAIT_S)
+            except (TimeoutError, ConfigError) as e:
+                raise RequestError(
+                    503,
+                    f"upstream {self.name!r}: {e}",
+                    kind="api_error",
+                    code="model_not_ready",
+                    retry_after_s=5,
+                ) from None
         if self.pod.url is None:
-            raise RequestError(
-                503,
-                f"the embedded model of upstream {self.name!r} is not ready: see `openclaw-cache status`",
-                kind="api_error",
-                code="model_not_ready",
-                retry_after_s=5,
-            )
+            raise _unreachable(self.name, ConnectionError("the engine has just ended"))
         return self.pod.url
 
     def _client(self) -> aiohttp.ClientSession:

@@ -51,8 +51,8 @@ async def dial(
         raise StoreUnavailableError(
             f"{address}: no connection within {max(_CONNECT_S, timeout_s):g} s"
         ) from None
-    except OSError as error:
-        raise StoreUnavailableError(f"{address}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:  # UnicodeError: a host name that DNS cannot spell
+        raise StoreUnavailableError(f"{address}: {getattr(error, 'strerror', None) or error}") from error
     assert isinstance(link, Pipeline)  # noqa: S101 - narrows the loop's untyped pair
     try:
         await _introduce(link, address)

@@ -81,12 +81,14 @@ class EmbeddedValkey:
         """Start the server or take over the one that runs; return its URL.
 
         Waits until it answers, has failed once, or `ready_timeout_s` has passed (a large append-only
-        file takes seconds to load). A server that fails is reported through `on_event` and tried
+        file takes seconds to load). Called again, it changes nothing. A server that fails is reported through `on_event` and tried
         again in the background: a broken cache does not keep the gateway from starting.
 
         Raises:
             ConfigError: another gateway uses the data dir, or there is no binary for this platform.
         """
+        if self._keeper is not None:
+            return self.url
         self._folder.create()
         if not self._gateway_lock.try_acquire():
             raise ConfigError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+import orjson
+
 from openclaw_cache.dialects.openai.request import ChatRequest
 from openclaw_cache.dialects.openai.split import shape_fault
 from openclaw_cache.types import Json
@@ -34,7 +36,7 @@ def refusal_to_store(reply: Json, request: ChatRequest) -> Refusal | None:
     """Return None when a reply may be stored, else one word that says why not (see REFUSALS)."""
     if isinstance(reply, dict) and reply.get("error"):
         return "error"
-    if shape_fault(reply) is not None:
+    if shape_fault(reply) is not None or not _is_writable(reply):
         return "shape"
     for choice in reply["choices"]:
         refusal = _choice_refusal(choice, reply, request)
@@ -55,6 +57,15 @@ def _choice_refusal(choice: dict[str, Json], reply: dict[str, Json], request: Ch
     elif finish not in _COMPLETE:
         return _INCOMPLETE.get(finish, "finish")
     return None if any(message.get(name) for name in _ANSWERS) else "empty"
+
+
+def _is_writable(reply: dict[str, Json]) -> bool:
+    """Whether a replay could write the reply again: orjson reads deeper nesting than it writes."""
+    try:
+        orjson.dumps(reply)
+    except orjson.JSONEncodeError:
+        return False
+    return True
 
 
 def _is_own_limit(reply: dict[str, Json], request: ChatRequest) -> bool:

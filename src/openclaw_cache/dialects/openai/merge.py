@@ -28,6 +28,10 @@ _PADDING: Final = frozenset({"obfuscation", "p"})
 """Random filler of single chunks against length side channels (OpenAI, Azure; Mistral, Cloudflare)."""
 
 
+_DEEP_BYTES: Final = 500
+"""What is shorter cannot be nested deeper than orjson writes again (254)."""
+
+
 class _Pieces(list[str]):
     """A string that still grows. Joined once, so that a merge stays linear in the stream."""
 
@@ -77,6 +81,8 @@ class ReplyMerge:
             raise MergeError("a chunk is not valid JSON") from error
         if type(chunk) is not dict:
             raise MergeError("a chunk is not a JSON object")
+        if len(event) > _DEEP_BYTES:
+            _check_depth(chunk)
         choices = chunk.pop("choices", None)
         if choices:
             self._add_choices(choices)
@@ -145,6 +151,14 @@ def merge(events: Iterable[bytes]) -> dict[str, Json]:
     for event in events:
         merged.add(event)
     return merged.reply()
+
+
+def _check_depth(chunk: Json) -> None:
+    """Refuse what could be merged but not written again, before we recurse into it."""
+    try:
+        orjson.dumps(chunk)
+    except orjson.JSONEncodeError as error:
+        raise MergeError("a chunk is nested too deeply") from error
 
 
 def _add_choice(merged: _Choice, choice: dict[str, Json]) -> None:
