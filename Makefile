@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: setup serve test check bench clean
+.PHONY: setup serve test check coverage bench clean
 
 setup: $(VENV)/.installed
 
@@ -19,6 +19,9 @@ check: $(VENV)/.installed-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+coverage: $(VENV)/.installed-test
+	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.gateway
@@ -39,7 +42,10 @@ $(VENV)/.installed-check: $(VENV)/.installed-test
 	$(PIP) --editable '.[engine,test,check]'
 	touch $@
 
-$(VENV)/.installed-bench: $(VENV)/.installed-test
+$(VENV)/.installed-coverage: $(VENV)/.installed-test
+	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
+
+bench: $(VENV)/.installed-test
 	$(PIP) --editable '.[engine,test,bench]'
 	touch $@
 

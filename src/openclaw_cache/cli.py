@@ -21,6 +21,7 @@ from openclaw_cache.admin_client import AdminClient, NotFoundError, RefusedError
 from openclaw_cache.config import Provenance, describe, load
 from openclaw_cache.errors import ConfigError
 
+_COMMAND_FLAGS = ("--status", "--evict", "--invalidate", "--version")
 EXIT_NO, EXIT_USAGE, EXIT_UNREACHABLE = 1, 2, 3
 
 app = typer.Typer(
@@ -160,10 +161,12 @@ def version(as_json: JsonOption = False) -> None:
 
 
 def main() -> None:
-    """Entry point. Accepts `--status` and `--evict` for the commands of these names."""
+    """Entry point. `--status`, `--evict`, … anywhere on the line mean the commands of these names."""
     args = sys.argv[1:]
-    if args and args[0] in ("--status", "--evict", "--invalidate", "--version"):
-        args[0] = args[0].removeprefix("--")
+    named = next((arg for arg in args if arg in _COMMAND_FLAGS), None)
+    if named is not None:
+        args.remove(named)
+        args.insert(0, named.removeprefix("--"))
     app(args=args, prog_name="openclaw-cache")
 
 

@@ -81,8 +81,9 @@ class EmbeddedValkey:
         """Start the server or take over the one that runs; return its URL.
 
         Waits until it answers, has failed once, or `ready_timeout_s` has passed (a large append-only
-        file takes seconds to load). Called again, it changes nothing. A server that fails is reported through `on_event` and tried
-        again in the background: a broken cache does not keep the gateway from starting.
+        file takes seconds to load). A server that fails is reported through `on_event` and tried again
+        in the background: a broken cache does not keep the gateway from starting. Called while
+        started, it changes nothing.
 
         Raises:
             ConfigError: another gateway uses the data dir, or there is no binary for this platform.
