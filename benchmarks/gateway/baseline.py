@@ -15,9 +15,8 @@ from typing import Any
 import aiohttp
 import orjson
 import uvicorn
-from blake3 import blake3
-
 from benchmarks.gateway.stub import reply_body
+from blake3 import blake3
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

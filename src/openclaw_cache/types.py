@@ -35,6 +35,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     `reply` holds the exact bytes of the dialect's non-streaming JSON reply.
     `prompt` is the prompt's text, kept so that an operator can evict by pattern; where it is long it stands in
     `packed_prompt` instead, in zlib form (`result.entry.packed` and `prompt_text`).
+    `model` is the one that answered, `requested_model` the name it was asked for by.
     `expires_at` counts from `created_at`: no hit moves it.
 
     A Struct outside the cycle collector (it refers to no containers): hundreds of thousands of them do not slow
@@ -52,3 +53,4 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     has_usage: bool
     prompt: str
     packed_prompt: bytes = b""
+    requested_model: str = ""

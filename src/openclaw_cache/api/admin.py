@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeVar
 
 import msgspec
@@ -49,12 +49,14 @@ class Admin:
         embedded: EmbeddedValkey | None,
         pods: Mapping[str, EmbeddedPod],
         started_at: float,
+        store_fault: Callable[[], str | None],
     ) -> None:
         self._gateway = gateway
         self._store = store
         self._embedded = embedded
         self._pods = pods
         self._started_at = started_at
+        self._store_fault = store_fault
         self._num_evictions_seen = 0
 
     async def serve(self, what: str, raw: bytes) -> Json:
@@ -75,6 +77,8 @@ class Admin:
         metrics.evictions.labels("result", "space").inc(new)
 
     async def _evict(self, order: EvictOrder) -> Json:
+        if (fault := self._store_fault()) is not None:
+            raise RequestError(503, f"evict: {fault}", kind="api_error", code="store_unchecked")
         namespace = Namespace(order.namespace) if order.namespace is not None else None
         try:
             report = await self._gateway.cache.evict(
@@ -95,18 +99,13 @@ class Admin:
         }
 
     async def _invalidate(self, order: InvalidateOrder) -> Json:
-        gateway = self._gateway
         if not order.model:
             raise RequestError(400, "model: name the model whose replies are outdated", param="model")
-        names = {u.canonical_model(order.model) for u in gateway.upstreams if u.serves(order.model)}
-        durable = True
         try:
-            for name in sorted(names or {order.model}):
-                durable = (await gateway.epochs.bump(name)).durable and durable
+            done = await self._gateway.invalidate(order.model)
         except StoreError as e:
             raise _store_failed(e, f"{order.model!r} may not be invalidated: repeat the command") from None
-        gateway.metrics.invalidations.labels("model").inc()
-        return {"model": order.model, "served": bool(names), "durable": durable}
+        return {"model": order.model, "names": done.names, "served": done.served, "durable": done.durable}
 
     async def _status(self) -> Json:
         gateway, metrics = self._gateway, self._gateway.metrics

@@ -154,7 +154,15 @@ class Relay:
         body = b"".join(parts)
         is_ok = 200 <= source.status < 300
         if is_ok and (self.status or not self._flight.streamed):
-            events = openai.split(orjson.loads(body), include_usage=self._following.request.include_usage)
+            try:
+                events = openai.split(orjson.loads(body), include_usage=self._following.request.include_usage)
+            except ValueError:
+                raise RequestError(
+                    502,
+                    "the upstream's reply cannot be sent as a stream",
+                    kind="api_error",
+                    code="upstream_broken",
+                ) from None
             if not self.status:
                 await self._start(200, list(_EVENT_STREAM))
             await self._body(events, more=False)

@@ -82,6 +82,15 @@ class Following:
     request: ChatRequest
 
 
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """What `invalidate` did: the names whose epochs changed, and whether that survives a crash."""
+
+    names: list[str]
+    served: bool
+    durable: bool
+
+
 @dataclass(slots=True)
 class Gateway:
     """Answers chat requests. Owns no I/O itself: upstreams and the result cache do."""
@@ -97,6 +106,8 @@ class Gateway:
     credential_namespace: Callable[[bytes], Namespace] = lambda _: Namespace("default")
     wall: Callable[[], float] = time.time
     flights: Flights = field(default_factory=Flights)
+    outdated_at: dict[str, float] = field(default_factory=dict)
+    """When (monotonic seconds) replies of a model were last invalidated here."""
 
     async def answer(self, call: Call) -> Ready | Following:
         """Answer one `POST /v1/chat/completions`.
@@ -134,8 +145,8 @@ class Gateway:
 
         if key is not None and planned.reads:
             entry = await self._lookup(namespace, key, control, request)
-            if entry is not None:
-                return self._hit(entry, request, outcome)
+            if entry is not None and (body_out := _wire_form(entry, request)) is not None:
+                return self._hit(entry, body_out, outcome)
         if control.only_if_cached:
             raise RequestError(
                 504,
@@ -202,7 +213,7 @@ class Gateway:
         self.metrics.hit_window.add(time.monotonic(), hit=entry is not None)
         return entry
 
-    def _hit(self, entry: Entry, request: ChatRequest, outcome: Outcome) -> Ready:
+    def _hit(self, entry: Entry, body: bytes, outcome: Outcome) -> Ready:
         outcome.outcome, outcome.detail = "exact", ""
         outcome.cache_status = f"{CACHE_NAME}; hit; detail=exact"
         outcome.age_s = max(0, int(self.wall() - entry.created_at))
@@ -210,10 +221,23 @@ class Gateway:
         self.metrics.saved_tokens.labels("result").inc(
             (entry.prompt_tokens or 0) + (entry.completion_tokens or 0)
         )
-        if request.stream:
-            replay = openai.split(orjson.loads(entry.reply), include_usage=request.include_usage)
-            return Ready(outcome, replay)
-        return Ready(outcome, entry.reply)
+        return Ready(outcome, body)
+
+    async def invalidate(self, model: str) -> Invalidation:
+        """Make every reply that `model` gave unreachable, whatever name it was asked for by.
+
+        Cost: reads every stored entry once, to find the names. Raises StoreError; then nothing may be claimed.
+        """
+        serving = [u for u in self.upstreams if u.serves(model)]
+        names = {u.canonical_model(model) for u in serving} or {model}
+        names |= await self.cache.requested_as(model)
+        # A reply that is on its way now is older than this order: it must not be stored later.
+        self.outdated_at[model] = time.monotonic()
+        durable = True
+        for name in sorted(names):
+            durable = (await self.epochs.bump(name)).durable and durable
+        self.metrics.invalidations.labels("model").inc()
+        return Invalidation(names=sorted(names), served=bool(serving), durable=durable)
 
     def _follow(
         self,
@@ -243,6 +267,7 @@ class Gateway:
             wall=self.wall,
             metrics=self.metrics,
             has_usage_event=asks_usage or request.include_usage,
+            outdated_at=self.outdated_at,
         )
         sent = header_rules.outgoing(
             call.headers, with_credentials=not call.keyed and upstream.api_key is None
@@ -278,3 +303,13 @@ class Gateway:
         if key is not None:
             self.flights.add(key, flight)
         return flight
+
+
+def _wire_form(entry: Entry, request: ChatRequest) -> bytes | None:
+    """A stored reply as this request wants it; None where it cannot be replayed as a stream."""
+    if not request.stream:
+        return entry.reply
+    try:
+        return openai.split(orjson.loads(entry.reply), include_usage=request.include_usage)
+    except ValueError:
+        return None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -38,6 +38,9 @@ class Recorder:
     wall: Callable[[], float]
     metrics: Metrics
     has_usage_event: bool
+    outdated_at: Mapping[str, float]
+    """When replies of a model were invalidated; what began before is not stored."""
+    began_at: float = field(default_factory=time.monotonic)
     stored: bool = False
     refusal: str = ""
     """Why the reply was not stored, one word; empty where it was, or nothing was to be stored."""
@@ -95,10 +98,14 @@ class Recorder:
         if refusal is not None:
             self.refusal = refusal
             return
+        model = str(reply.get("model") or self.request.model)
+        if self.outdated_at.get(model, 0.0) >= self.began_at:
+            self.refusal = "outdated"
+            return
         now = self.wall()
         entry = Entry(
             reply=body,
-            model=str(reply.get("model") or self.request.model),
+            model=model,
             upstream=self.upstream,
             namespace=self.namespace,
             created_at=now,
@@ -107,6 +114,7 @@ class Recorder:
             completion_tokens=self.completion_tokens,
             has_usage=isinstance(reply.get("usage"), dict),
             prompt=self.prompt(),
+            requested_model=self.request.model,
         )
         began = time.perf_counter()
         cache.put(key, entry)

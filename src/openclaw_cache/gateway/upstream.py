@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -22,6 +23,9 @@ MAX_RETRY_WAIT_S = 2.0
 """A 429 or 503 that asks for a longer pause is the client's to see."""
 
 FINISH_WAIT_S = 1.0
+POD_END_WAIT_S = 0.2
+"""An embedded engine that broke a connection has mostly died: by then that has been noticed."""
+
 READY_WAIT_S = 60.0
 
 
@@ -157,47 +161,55 @@ class Upstream:
         """Send one request; returns when the reply's head has come.
 
         Repeats at most `retries` times, and only where nothing can have been computed: the connection
-        could not be made, a kept-alive connection was closed before it answered, or the pod said 429/503.
+        could not be made, a kept-alive connection was closed before it answered, the pod said 429/503, or
+        the embedded engine died, and what it had computed with it.
 
         Raises:
             RequestError: 502 unreachable or broken, 503 embedded model not ready, 504 too slow.
         """
-        attempt = 0
-        while True:
-            base = await self._base_url()
-            trace = SimpleNamespace(reused=False)
+        target = f"{path}?{query}" if query else path
+        for attempt in itertools.count():
             try:
-                response = await self._client().request(
-                    method,
-                    f"{base}{path}{'?' + query if query else ''}",
-                    data=body,
-                    headers=self._headers(headers),
-                    allow_redirects=False,
-                    trace_request_ctx=trace,
-                )
-            except aiohttp.ClientConnectorError as e:
-                failure = _unreachable(self.name, e)
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as e:
-                failure = _broken(self.name, e)
-                if not trace.reused:
-                    raise failure from None
-            except TimeoutError:
-                raise _too_slow(self.name) from None
-            except (aiohttp.ClientError, OSError, ValueError) as e:
-                raise _broken(self.name, e) from None
+                response = await self._attempt(method, target, headers, body)
+            except _NothingComputedError as e:
+                if attempt >= max(self.retries, len(self.urls) - 1):
+                    raise e.failure from None
+                pause_s = POD_END_WAIT_S if self.pod is not None else 0.0
             else:
-                pause_s = _retry_pause_s(response)
-                if pause_s is None or attempt >= self.retries:
-                    return UpstreamReply(response)
+                asked_s = _retry_pause_s(response)
+                if asked_s is None or attempt >= self.retries:
+                    break
                 response.close()
-                attempt += 1
-                self.on_retry()
-                await asyncio.sleep(pause_s)
-                continue
-            if attempt >= max(self.retries, len(self.urls) - 1):
-                raise failure from None
-            attempt += 1
+                pause_s = asked_s
             self.on_retry()
+            await asyncio.sleep(pause_s)
+        return UpstreamReply(response)
+
+    async def _attempt(
+        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        """One try. Raises _NothingComputedError where another may follow, else RequestError."""
+        url = await self._base_url() + target
+        trace = SimpleNamespace(reused=False)
+        try:
+            return await self._client().request(
+                method,
+                url,
+                data=body,
+                headers=self._headers(headers),
+                allow_redirects=False,
+                trace_request_ctx=trace,
+            )
+        except aiohttp.ClientConnectorError as e:
+            raise _NothingComputedError(_unreachable(self.name, e)) from None
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as e:
+            if trace.reused or self.pod is not None:
+                raise _NothingComputedError(_broken(self.name, e)) from None
+            raise _broken(self.name, e) from None
+        except TimeoutError:
+            raise _too_slow(self.name) from None
+        except (aiohttp.ClientError, OSError, ValueError) as e:
+            raise _broken(self.name, e) from None
 
     async def aclose(self) -> None:
         """Close the client and its connections."""
@@ -247,6 +259,14 @@ class Upstream:
         if self.api_key is not None:
             sent["Authorization"] = f"Bearer {self.api_key}"
         return sent
+
+
+class _NothingComputedError(Exception):
+    """A call failed in a way that cannot have cost the upstream anything."""
+
+    def __init__(self, failure: RequestError) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
 
 
 async def _note_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_cache.errors import CorruptEntryError, StoreError, StoreFullError
-from openclaw_cache.result import eviction
+from openclaw_cache.result import aliases, eviction
 from openclaw_cache.result.entry import packed
 
 if TYPE_CHECKING:
@@ -157,6 +157,12 @@ class ResultCache:
         for _ in range(report.num_corrupt):
             self._on_degraded("entry_corrupt")
         return report
+
+    async def requested_as(self, model: str) -> set[str]:
+        """The names under which `model` has answered what is stored; see `aliases.requested_as`."""
+        if self._writes:  # so that the scan of the store sees what was put before
+            await asyncio.wait(self._writes)
+        return await aliases.requested_as(self._memory, self._store, self._codec, model)
 
     def stats(self) -> ResultStats:
         """What the cache holds."""

@@ -82,7 +82,7 @@ async def evict(
                 memory.remove(key)
 
     prefix = RESULT_PREFIX if namespace is None else keyer.namespace_prefix(namespace)
-    async for keys in _batches(store, prefix):
+    async for keys in batches(store, prefix):
         doomed = await _matched(store, codec, keys, matches, tally)
         if doomed and not dry_run:
             await store.delete(*doomed)
@@ -99,8 +99,11 @@ def matcher(pattern: str) -> Callable[[Entry], bool]:
     return matches
 
 
-async def _batches(store: Store, prefix: bytes) -> AsyncIterator[dict[bytes, CacheKey]]:
-    """Store keys of result entries, each once per batch; keys of another shape are not ours to touch."""
+async def batches(store: Store, prefix: bytes) -> AsyncIterator[dict[bytes, CacheKey]]:
+    """Read a store in short steps: store keys of result entries, each once per batch.
+
+    Keys of another shape are not ours to touch.
+    """
     batch: dict[bytes, CacheKey] = {}
     async for store_key in store.scan(prefix):
         key = key_of(store_key)

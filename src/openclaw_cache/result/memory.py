@@ -85,5 +85,7 @@ def entry_bytes(entry: Entry) -> int:
         + getsizeof(entry.namespace)
         + getsizeof(entry.prompt)
         + getsizeof(entry.packed_prompt)
+        + getsizeof(entry.requested_model)
         + getsizeof(entry.packed_prompt)
+        + getsizeof(entry.requested_model)
     )
