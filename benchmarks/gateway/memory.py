@@ -9,7 +9,7 @@ from benchmarks.gateway import load, servers
 from benchmarks.gateway.cases import CONNECTIONS, write_bodies
 from rich.console import Console
 
-SAMPLE_S = 4.0
+SAMPLE_S = 4
 WARM_REQUESTS = 20_000
 MEMORY_TIER = "8MB"
 STORE_MEMORY = "64MB"

@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
+from typing import cast
 
 import uvloop
 
@@ -89,8 +90,7 @@ class Stub(asyncio.Protocol):
     num_answered = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's has another base
         self.received = b""
 
     def data_received(self, data: bytes) -> None:

@@ -113,7 +113,7 @@ def test_with_tools_cached_the_second_pass_calls_upstream_for_summarisers_only(
     for request, one, two in zip(requests, first, second, strict=True):
         assert one.status == two.status == 200
         assert one.text == two.text == answer_text(request.body)
-        assert without_id(one) == without_id(two)
+        assert seen_by_openclaw(one) == seen_by_openclaw(two)
         if request.is_summariser:
             assert one.cache_status == two.cache_status == "openclaw-cache; fwd=bypass; detail=summariser"
         else:
@@ -124,7 +124,7 @@ def test_with_tools_cached_the_second_pass_calls_upstream_for_summarisers_only(
         asked.add(identity(request.body))
 
 
-def without_id(reply: RawReply) -> list[Any]:
+def seen_by_openclaw(reply: RawReply) -> list[Any]:
     """What OpenClaw reads of a stream besides its text: finish reason and usage, under the model's name."""
     chunks = reply.chunks
     finish = [choice["finish_reason"] for chunk in chunks for choice in chunk["choices"] if choice["finish_reason"]]
@@ -162,7 +162,7 @@ def test_what_arrives_upstream_is_what_was_sent(
 
 
 def test_the_captures_in_numbers(captures: dict[str, list[Captured]]) -> None:
-    """Guards the reading above against a change of the captures' shape: counted by hand from the files."""
+    """Guards the reading above against a reading of the captures that finds too little."""
     every = [request for requests in captures.values() for request in requests]
     if set(captures) != set(SCENARIOS):
         pytest.skip("another cut of the captures")

@@ -203,7 +203,8 @@ class Gateway:
         wants_usage = request.include_usage or not request.stream
         entry = self.cache.peek(key, now)
         if entry is None:
-            entry = await self.cache.fetch(namespace, key)
+            # While the store was asked, the flight of an identical request may have landed in memory.
+            entry = await self.cache.fetch(namespace, key) or self.cache.peek(key, now)
         if entry is not None and (
             not control.accepts(now - entry.created_at, entry.expires_at - now)
             or (wants_usage and not entry.has_usage)
