@@ -129,9 +129,14 @@ def checked_entries(gateway: RunningGateway) -> set[bytes]:
     return set(entries)
 
 
-async def writes_done(gateway: RunningGateway) -> None:
-    async with asyncio.timeout(10):
-        while status(gateway.url)["result_cache"]["memory"]["num_pending_writes"]:
+async def settled(gateway: RunningGateway) -> dict[str, Any]:
+    """Wait until the store is up and nothing waits to be written; returns the store's status."""
+    async with asyncio.timeout(30):
+        while True:
+            shown = status(gateway.url)
+            if shown["store"]["up"] and not shown["result_cache"]["memory"]["num_pending_writes"]:
+                store: dict[str, Any] = shown["store"]
+                return store
             await asyncio.sleep(0.05)
 
 
@@ -152,7 +157,7 @@ async def test_the_gateway_killed_in_the_middle_of_1000_requests(
     assert len(kept) > NUM_PROMPTS // 4
     # What was stored before is hit after: only what was on its way, one request a client, is asked twice.
     assert clients.num_different <= len(upstream.calls) <= clients.num_different + NUM_CLIENTS
-    await writes_done(gateway)
+    await settled(gateway)
     stored = checked_entries(gateway)
     assert kept <= stored
     assert len(stored) == clients.num_different
@@ -175,10 +180,7 @@ async def test_valkey_killed_in_the_middle_of_1000_requests(
     clients.check()
     assert clients.num_broken == 0, "the store's end is nothing that a client may notice"
     assert len(upstream.calls) == clients.num_different, "memory and flights do not need the store"
-    await writes_done(gateway)
-    store = status(gateway.url)["store"]
-    assert store["up"]
-    assert store["pid"] != killed
+    assert (await settled(gateway))["pid"] != killed
     stored = checked_entries(gateway)
     assert len(kept) > NUM_PROMPTS // 4
     assert kept <= stored, "what was stored outlives the store's process"

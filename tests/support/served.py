@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -161,18 +160,15 @@ async def served(
             timeout_graceful_shutdown=2,
         )
         server = uvicorn.Server(config)
-        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
-        running = asyncio.create_task(server.serve())
-        while not server.started:
-            assert not running.done(), running
-            await asyncio.sleep(0.002)
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        await server.startup()
         port = server.servers[0].sockets[0].getsockname()[1]
         connector = aiohttp.TCPConnector(limit=0)
         try:
             async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
                 yield Served(app, f"http://127.0.0.1:{port}", session, said)
         finally:
-            server.should_exit = True
-            await running
+            await server.shutdown()
     finally:
         await app.stop()

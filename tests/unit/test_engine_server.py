@@ -46,14 +46,17 @@ class SteppedModel:
 class Exchange:
     """One HTTP exchange with an ASGI application, without a socket."""
 
-    def __init__(self, app: EngineApp, method: str, path: str, body: Any = None) -> None:
+    def __init__(
+        self, app: EngineApp, method: str, path: str, body: Any = None, *, origin: bytes | None = None
+    ) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.body = b""
         self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._incoming.put_nowait({"type": "http.request", "body": json.dumps(body).encode()})
         self._arrived = asyncio.Event()
-        scope = {"type": "http", "method": method, "path": path, "headers": []}
+        headers = [] if origin is None else [(b"origin", origin)]
+        scope = {"type": "http", "method": method, "path": path, "headers": headers}
         self.task = asyncio.create_task(app(scope, self._incoming.get, self._send))
 
     async def _send(self, message: Any) -> None:
@@ -218,3 +221,11 @@ async def test_a_reply_that_reaches_max_tokens_says_so_and_usage_adds_up(app: En
         "total_tokens": 4,
         "prompt_tokens_details": {"cached_tokens": 0},
     }
+
+
+async def test_a_web_page_may_not_ask_the_engine_behind_the_gateways_back(app: EngineApp) -> None:
+    app.ready(SteppedModel())
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+    exchange = Exchange(app, "POST", "/v1/chat/completions", body, origin=b"https://evil.example")
+    await exchange.json()
+    assert exchange.status == 403

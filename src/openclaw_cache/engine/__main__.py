@@ -77,7 +77,7 @@ async def _serve(options: argparse.Namespace, source: ModelSource, num_threads: 
     server = uvicorn.Server(
         uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3)
     )
-    say(f"listening on http://{options.host}:{port}")
+    say(f"its engine listens on port {port}")
     tell({"event": "listening", "port": port})
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     loading = _load_in_thread(source, options.data_dir, num_threads)

@@ -77,6 +77,10 @@ class EngineApp:
             await _send_json(send, error.status, wire.error_object(error), headers)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if any(name == b"origin" for name, _ in scope["headers"]):  # the gateway never passes one on
+            raise RequestError(
+                403, "web pages may not ask this engine: use the gateway", kind="permission_error"
+            )
         route = (scope["method"], scope["path"])
         if route == ("POST", "/v1/chat/completions"):
             await self._chat(await _read_body(receive), receive, send)

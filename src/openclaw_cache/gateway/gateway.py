@@ -172,11 +172,11 @@ class Gateway:
     def _namespace(self, call: Call, upstream: Upstream) -> Namespace:
         if call.keyed or upstream.api_key is not None:
             return call.namespace
-        token = header_rules.credential(call.headers)
-        if not token:
+        credentials = header_rules.credentials(call.headers)
+        if credentials is None:
             return call.namespace
-        # The client's own credential goes upstream, so it decides who shares replies.
-        return Namespace(f"{self.credential_namespace(token)}/{call.namespace}")
+        # The client's own credentials go upstream, so they decide who shares replies.
+        return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
 
     async def _key(
         self, call: Call, upstream: Upstream, namespace: Namespace, model: str, value: dict[str, Json]

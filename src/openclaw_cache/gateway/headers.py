@@ -21,6 +21,7 @@ _OURS = frozenset({
 _NEVER_SENT = _HOP_BY_HOP | _OURS | frozenset({
     b"host", b"content-length", b"expect", b"cookie", b"origin", b"referer",
     b"forwarded", b"via", b"x-real-ip",
+    b"x-request-id",  # the gateway's own goes in its place, once
     b"accept-encoding",  # we ask for identity: a reply is stored and replayed as plain bytes
 })  # fmt: skip
 
@@ -28,20 +29,20 @@ _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 _TRANSPORT = frozenset({
     b"accept", b"accept-language", b"accept-charset", b"content-type", b"user-agent", b"priority", b"date",
-    b"traceparent", b"tracestate", b"baggage", b"x-request-id", b"x-client-request-id",
-    b"x-correlation-id", b"idempotency-key", b"x-session-affinity", b"session_id", b"session-id",
+    b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"x-amzn-trace-id", b"cf-ray",
+    b"cf-connecting-ip", b"cf-ipcountry", b"cf-visitor", b"x-correlation-id", b"idempotency-key", b"x-session-affinity", b"session_id", b"session-id",
     b"x-session-id", b"dnt", b"sec-gpc", b"http-referer", b"x-title",
 })  # fmt: skip
 """Forwarded, but they say who or how, not what: not part of the key."""
 
 _NEVER_SENT_PREFIXES = (b"x-forwarded-", b"sec-fetch-", b"sec-ch-")
-_TRANSPORT_PREFIXES = (b"x-stainless-", b"x-b3-", b"x-datadog-", b"cf-", b"x-amzn-")
+_TRANSPORT_PREFIXES = (b"x-stainless-", b"x-b3-", b"x-datadog-")
 _UNKEYED_PREFIXES = _NEVER_SENT_PREFIXES + _TRANSPORT_PREFIXES
 
 _UNKEYED = _NEVER_SENT | _CREDENTIALS | _TRANSPORT
 
 _REPLY_DROPPED = _HOP_BY_HOP | frozenset({
-    b"content-length", b"content-encoding", b"set-cookie", b"server", b"date", b"x-request-id",
+    b"content-length", b"set-cookie", b"server", b"date", b"x-request-id",
     b"alt-svc", b"strict-transport-security",
 })  # fmt: skip
 
@@ -62,7 +63,7 @@ def outgoing(headers: Headers, *, with_credentials: bool) -> list[tuple[str, str
     """
     named = _named_by_connection(headers)
     return [
-        (name.decode("latin-1"), value.decode("latin-1"))
+        (name.decode("latin-1"), _text(value))
         for name, value in headers
         if name not in _NEVER_SENT
         and name not in named
@@ -86,6 +87,25 @@ def credential(headers: Headers) -> bytes | None:
         if name in (b"x-api-key", b"api-key"):
             return value.strip()
     return None
+
+
+def credentials(headers: Headers) -> bytes | None:
+    """All credentials of the client in one value that no other set of them gives; None where there are none.
+
+    An upstream may go by any of them, so it takes all of them to tell whose reply it is.
+    """
+    found = sorted((name, value.strip()) for name, value in headers if name in _CREDENTIALS and value.strip())
+    if not found:
+        return None
+    return b"".join(b"%d:%b%d:%b" % (len(name), name, len(value), value) for name, value in found)
+
+
+def _text(value: bytes) -> str:
+    """A header value for the HTTP client, which writes text as UTF-8: what is UTF-8 goes out as it came."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def _named_by_connection(headers: Headers) -> frozenset[bytes]:

@@ -76,7 +76,8 @@ class Recorder:
         if isinstance(usage, dict):
             self._count(usage)
         if self.cache is not None and self.key is not None:
-            self._store(self.cache, self.key, flight.reply, reply)
+            is_whole = isinstance(transcript, PlainTranscript)
+            self._store(self.cache, self.key, flight.reply, reply, is_whole=is_whole)
 
     def _count_last(self, events: list[bytes]) -> None:
         """Count the usage that stands in one of the last events, without merging a reply nobody stores."""
@@ -93,7 +94,9 @@ class Recorder:
         if self.prompt_tokens:
             self.metrics.prompt_tokens.labels("computed").inc(self.prompt_tokens)
 
-    def _store(self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json]) -> None:
+    def _store(
+        self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json], *, is_whole: bool
+    ) -> None:
         refusal = openai.refusal_to_store(reply, self.request)
         if refusal is not None:
             self.refusal = refusal
@@ -112,7 +115,8 @@ class Recorder:
             expires_at=now + self.ttl_s,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
-            has_usage=isinstance(reply.get("usage"), dict),
+            # An upstream that was asked and told no counts has none: only where nobody asked may they be missing.
+            has_usage=self.has_usage_event or is_whole or isinstance(reply.get("usage"), dict),
             prompt=self.prompt(),
             requested_model=self.request.model,
         )
