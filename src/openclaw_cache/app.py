@@ -271,7 +271,7 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
                 "(is it in use?): choose another with --port, 0 for any free one"
             )
     finally:
-        server_file.unlink(missing_ok=True)
+        _withdraw(server_file)
         await app.stop()
         logs.flush()
 
@@ -329,6 +329,15 @@ async def _announce(app: App, server: _Server, server_file: Path, say: Callable[
         {"model": model, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
     ).decode()
     say(f"  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'")
+
+
+def _withdraw(server_file: Path) -> None:
+    """Remove the note of where we listen, unless it is another gateway's."""
+    try:
+        if orjson.loads(server_file.read_bytes())["pid"] == os.getpid():
+            server_file.unlink()
+    except (OSError, ValueError, KeyError):
+        pass  # there is none, or it is not ours
 
 
 def _authenticator(settings: Settings, env: Mapping[str, str]) -> Authenticator:

@@ -47,6 +47,9 @@ class Transcript(Protocol):
     def end(self) -> bytes:
         """The upstream closed its reply: the rest to relay. Raises RequestError if it is not whole."""
 
+    def forget(self) -> None:
+        """Keep nothing of the reply: it is too long to be stored."""
+
     @property
     def terminal(self) -> bool:
         """Whether the reply's own end has come, so that nothing more need be read."""
@@ -164,6 +167,9 @@ class Flight:
                 self._settle(None)
         except RequestError as e:
             self._settle(e)
+        except Exception:
+            self._settle(_defect())  # no other reader may go on behind a block that is missing
+            raise
         finally:
             self._reading = False
             self._wake()
@@ -174,6 +180,8 @@ class Flight:
         self.blocks.append(block)
         self._held_bytes += len(block)
         if self._held_bytes > MAX_HELD_BYTES:
+            if self.transcript is not None and not self.oversize:
+                self.transcript.forget()
             self.oversize = True
             self._trim()
 
@@ -194,14 +202,16 @@ class Flight:
         if self.ended:
             return
         self.error = error
-        self._on_end(self, error)
-        self.ended = True
-        if self.source is not None:
-            if error is None:
-                self.source.finish()
-            else:
-                self.source.close()
-        self._wake()
+        try:
+            self._on_end(self, error)
+        finally:
+            self.ended = True
+            if self.source is not None:
+                if error is None:
+                    self.source.finish()
+                else:
+                    self.source.close()
+            self._wake()
 
     async def _wait(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
@@ -250,6 +260,10 @@ class Reader:
 
 def _position(reader: Reader) -> int:
     return reader.position
+
+
+def _defect() -> RequestError:
+    return RequestError(500, "the gateway failed on this reply", kind="api_error", code="internal_error")
 
 
 def _abandoned() -> RequestError:

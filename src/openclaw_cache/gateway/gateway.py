@@ -252,7 +252,8 @@ class Gateway:
     ) -> Following:
         """Join the flight of an identical request, or start one."""
         joinable = key is not None and isinstance(planned, Cacheable) and planned.joinable
-        if joinable and key is not None and (joined := self.flights.find(key)) is not None:
+        joined = self.flights.find(key) if joinable and key is not None else None
+        if joined is not None and _tells_usage_to(joined, request):
             outcome.outcome = "collapsed"
             outcome.cache_status = f"{CACHE_NAME}; fwd=miss; collapsed"
             return Following(outcome, joined.join(), request)
@@ -292,18 +293,27 @@ class Gateway:
         def understand(source: Source) -> Transcript:
             if source.status >= 400 and key is not None:
                 self.flights.remove(key, flight)
-            return EventTranscript() if source.is_event_stream else PlainTranscript()
+            is_stream = source.is_event_stream and source.status < 300
+            return EventTranscript() if is_stream else PlainTranscript()
 
         def ended(_: Flight, error: RequestError | None) -> None:
-            if error is None:
-                recorder.record(flight)
-            if key is not None:
-                self.flights.remove(key, flight)
+            try:
+                if error is None:
+                    recorder.record(flight)
+            finally:
+                if key is not None:
+                    self.flights.remove(key, flight)
 
         flight = Flight(send, understand, ended, recorder=recorder, streamed=streamed)
         if key is not None:
             self.flights.add(key, flight)
         return flight
+
+
+def _tells_usage_to(flight: Flight, request: ChatRequest) -> bool:
+    """Whether the flight's reply will have the usage that `request` wants, if it wants any."""
+    wants_usage = request.include_usage or not request.stream
+    return not wants_usage or not flight.streamed or flight.recorder.has_usage_event
 
 
 def _wire_form(entry: Entry, request: ChatRequest) -> bytes | None:

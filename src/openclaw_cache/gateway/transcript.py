@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from openclaw_cache.dialects import openai
 from openclaw_cache.dialects.sse import SseParser, encode
 from openclaw_cache.errors import RequestError, StreamError
 
 MAX_EVENT_BYTES = 16 * 2**20
+
+_LINE_END = rb"(?>\r\n|\r|\n)"
+_BLANK_LINE = re.compile(_LINE_END + _LINE_END)
+"""The end of an event (WHATWG HTML §9.2.5); atomic, so that CR LF is never read as two line ends."""
 
 
 class EventTranscript:
@@ -20,7 +26,8 @@ class EventTranscript:
         self.events: list[bytes] = []
         self.progress = openai.StreamProgress()
         self._parser = SseParser(MAX_EVENT_BYTES)
-        self._pending = b""
+        self._pending = bytearray()
+        self._keeps = True
 
     @property
     def terminal(self) -> bool:
@@ -34,22 +41,36 @@ class EventTranscript:
         except StreamError:
             raise _broken("sent an event larger than 16 MiB") from None
         for event in events:
-            self.events.append(event.data)
+            if self._keeps:
+                self.events.append(event.data)
             self.progress.add(event.data, event.event)
-        if self._pending:
-            chunk = self._pending + chunk
-        if chunk.endswith(b"\n\n"):
-            self._pending = b""
-            return chunk
-        cut = _last_blank_line(chunk)
-        self._pending = chunk[cut:]
-        return chunk[:cut]
+        return self._whole_events(chunk)
 
     def end(self) -> bytes:
         """The connection closed before `[DONE]`. Where an error event came, the client knows already."""
         if self.progress.has_error:
-            return b""
+            return encode(openai.DONE)
         raise _broken("ended its stream without [DONE]; the reply may be cut off")
+
+    def forget(self) -> None:
+        """Keep no events: the reply is too long to be stored."""
+        self._keeps = False
+        self.events.clear()
+
+    def _whole_events(self, chunk: bytes) -> bytes:
+        """Everything up to the last blank line. Linear in the bytes, however small the chunks."""
+        pending = self._pending
+        if not pending and chunk.endswith(b"\n\n"):
+            return chunk
+        start = max(0, len(pending) - 3)  # a blank line may lie across the seam
+        pending += chunk
+        cut = 0
+        for blank in _BLANK_LINE.finditer(pending, start):
+            cut = blank.end()
+        whole = bytes(pending[:cut])
+        del pending[:cut]
+        # A blank line is over with its CR. Nothing is read after the last one, so its LF would never follow.
+        return whole + b"\n" if self.terminal and whole.endswith(b"\r") else whole
 
 
 class PlainTranscript:
@@ -59,15 +80,22 @@ class PlainTranscript:
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
+        self._keeps = True
 
     def feed(self, chunk: bytes) -> bytes:
         """Every byte may be relayed."""
-        self.parts.append(chunk)
+        if self._keeps:
+            self.parts.append(chunk)
         return chunk
 
     def end(self) -> bytes:
         """The body is whole: HTTP framing told so."""
         return b""
+
+    def forget(self) -> None:
+        """Keep no copy: the reply is too long to be stored."""
+        self._keeps = False
+        self.parts.clear()
 
     def body(self) -> bytes:
         """The whole body."""
@@ -75,17 +103,13 @@ class PlainTranscript:
 
 
 def without_usage_event(block: bytes) -> bytes:
-    """A block of whole events as a client sees it that did not ask for the usage event."""
-    return b"".join(encode(e.data) for e in SseParser().feed(block) if not openai.is_usage_event(e.data))
-
-
-def _last_blank_line(text: bytes) -> int:
-    """The index after the last blank line, in any of the three line endings; 0 where there is none."""
-    return max(
-        text.rfind(b"\n\n") + 2 if b"\n\n" in text else 0,
-        text.rfind(b"\r\n\r\n") + 4 if b"\r\n\r\n" in text else 0,
-        text.rfind(b"\r\r") + 2 if b"\r\r" in text else 0,
-    )
+    """A block of whole events as a client sees it that did not ask for the usage event; all else as it came."""
+    kept, start = [], 0
+    for blank in _BLANK_LINE.finditer(block):
+        frame, start = block[start : blank.end()], blank.end()
+        if not any(openai.is_usage_event(event.data) for event in SseParser().feed(frame)):
+            kept.append(frame)
+    return b"".join(kept) + block[start:]
 
 
 def _broken(what: str) -> RequestError:

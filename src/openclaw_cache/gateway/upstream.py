@@ -12,6 +12,7 @@ from typing import Protocol
 
 import aiohttp
 from multidict import CIMultiDict
+from yarl import URL
 
 from openclaw_cache.errors import ConfigError, RequestError
 from openclaw_cache.types import Headers
@@ -28,6 +29,9 @@ POD_END_WAIT_S = 0.2
 
 READY_WAIT_S = 60.0
 
+_UNDONE_ENCODINGS = frozenset({b"gzip", b"deflate", b"br", b"zstd", b"identity"})
+"""The HTTP client undoes these by itself. Any other encoding stays on the body, so its header stays too."""
+
 
 class UpstreamReply:
     """A reply whose body is read piece by piece. `close` is safe at any time, more than once."""
@@ -35,7 +39,11 @@ class UpstreamReply:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.status = response.status
-        self.headers: Headers = [(n.lower(), v) for n, v in response.raw_headers]
+        self.headers: Headers = [
+            (name, value)
+            for name, value in ((n.lower(), v) for n, v in response.raw_headers)
+            if name != b"content-encoding" or value.lower() not in _UNDONE_ENCODINGS
+        ]
         self.is_event_stream = response.content_type == "text/event-stream"
         self._rest: asyncio.Task[None] | None = None
 
@@ -172,7 +180,7 @@ class Upstream:
             try:
                 response = await self._attempt(method, target, headers, body)
             except _NothingComputedError as e:
-                if attempt >= max(self.retries, len(self.urls) - 1):
+                if attempt >= max(self.retries, len(self.urls) - 1, e.min_retries):
                     raise e.failure from None
                 pause_s = POD_END_WAIT_S if self.pod is not None else 0.0
             else:
@@ -189,7 +197,8 @@ class Upstream:
         self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
     ) -> aiohttp.ClientResponse:
         """One try. Raises _NothingComputedError where another may follow, else RequestError."""
-        url = await self._base_url() + target
+        # As it came: the client would otherwise spell the query's escapes in its own way.
+        url = URL(await self._base_url() + target, encoded=target.isascii())
         trace = SimpleNamespace(reused=False)
         try:
             return await self._client().request(
@@ -200,11 +209,11 @@ class Upstream:
                 allow_redirects=False,
                 trace_request_ctx=trace,
             )
-        except aiohttp.ClientConnectorError as e:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as e:
             raise _NothingComputedError(_unreachable(self.name, e)) from None
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as e:
             if trace.reused or self.pod is not None:
-                raise _NothingComputedError(_broken(self.name, e)) from None
+                raise _NothingComputedError(_broken(self.name, e), min_retries=1) from None
             raise _broken(self.name, e) from None
         except TimeoutError:
             raise _too_slow(self.name) from None
@@ -262,11 +271,16 @@ class Upstream:
 
 
 class _NothingComputedError(Exception):
-    """A call failed in a way that cannot have cost the upstream anything."""
+    """A call failed in a way that cannot have cost the upstream anything.
 
-    def __init__(self, failure: RequestError) -> None:
+    `min_retries` is 1 where a kept-alive connection was stale: that is HTTP's own race, not a sick upstream,
+    so the call is repeated once even under `retries: 0`.
+    """
+
+    def __init__(self, failure: RequestError, *, min_retries: int = 0) -> None:
         super().__init__(failure.message)
         self.failure = failure
+        self.min_retries = min_retries
 
 
 async def _note_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
