@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of 1,000 requests: no wrong answer, no hang, entries complete or absent."""
+"""The gateway or its Valkey ends in the middle of its work: no wrong answer, no hang, entries complete or absent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openclaw_cache.result.entry import prompt_text
 from support.admin import metric, status
 from support.answering_upstream import AnsweringUpstream, answer_text
 from support.entries import embedded_valkey, stored_entries
-from support.raw_http import RawReply
+from support.raw_http import RawReply, encoded, post_chat
 from support.running import RunningGateway
 
 NUM_REQUESTS = 1000
@@ -112,7 +112,9 @@ def gateway(tmp_path: Path, upstream: AnsweringUpstream) -> Iterator[RunningGate
     data_dir.mkdir()
     config = {
         "upstreams": [{"name": "peer", "kind": "openai", "urls": [upstream.url]}],
-        "store": {"timeout": "5s"},  # a busy machine is not the fault under test; a dead store answers at once
+        "store": {
+            "timeout": "5s"
+        },  # a busy machine is not the fault under test; a dead store answers at once
     }
     with RunningGateway(data_dir, config) as running:
         yield running
@@ -193,3 +195,19 @@ async def test_valkey_killed_in_the_middle_of_1000_requests(
     await again.run(lambda: None, kill_after=NUM_REQUESTS)
     again.check()
     assert len(upstream.calls) - clients.num_different == clients.num_different - len(stored)
+
+
+async def test_a_gateway_that_is_stopped_finishes_what_it_has_begun(
+    gateway: RunningGateway, upstream: AnsweringUpstream
+) -> None:
+    upstream.delay_s = 1.0
+    body = prompt(0) | {"stream": True}
+    in_flight = asyncio.create_task(asyncio.to_thread(post_chat, gateway.url, encoded(body)))
+    async with asyncio.timeout(10):
+        while not upstream.calls:
+            await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(gateway.stop, signal.SIGTERM) == 0
+    assert (await in_flight).text == answer_text(body)
+    gateway.start()
+    assert post_chat(gateway.url, encoded(body)).cache_status == "openclaw-cache; hit; detail=exact"
+    assert len(upstream.calls) == 1

@@ -18,9 +18,11 @@ from support.answering_upstream import AnsweringUpstream, answer_text, identity
 from support.raw_http import RawReply, encoded, post_chat
 from support.running import RunningGateway
 
-SCENARIOS = (
-    "cc comp conv1 conv2 err full fullsub hb hbbg hbsecond hint local main plug round".split()
-)  # those of the captured scenarios that speak chat completions; `ant` and `resp` speak other APIs
+# Those of the captured scenarios that speak chat completions; `ant` and `resp` speak other APIs.
+SCENARIOS = [
+    "cc", "comp", "conv1", "conv2", "err", "full", "fullsub", "hb", "hbbg", "hbsecond", "hint", "local", "main",
+    "plug", "round",
+]  # fmt: skip
 HIT = "openclaw-cache; hit; detail=exact"
 MISS = "openclaw-cache; fwd=miss"
 _OWN_TO_A_CONNECTION = {"host", "content-length", "connection"}
@@ -71,7 +73,9 @@ def configured(upstream: AnsweringUpstream, **result_cache: str) -> dict[str, An
 
 
 @pytest.fixture(scope="module")
-def caching(upstream: AnsweringUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+def caching(
+    upstream: AnsweringUpstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningGateway]:
     data_dir = tmp_path_factory.mktemp("caching") / "data"
     data_dir.mkdir()
     with RunningGateway(data_dir, configured(upstream, tools="cache")) as running:
@@ -79,7 +83,9 @@ def caching(upstream: AnsweringUpstream, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def default(upstream: AnsweringUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+def default(
+    upstream: AnsweringUpstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningGateway]:
     data_dir = tmp_path_factory.mktemp("default") / "data"
     data_dir.mkdir()
     with RunningGateway(data_dir, configured(upstream)) as running:
@@ -127,7 +133,9 @@ def test_with_tools_cached_the_second_pass_calls_upstream_for_summarisers_only(
 def seen_by_openclaw(reply: RawReply) -> list[Any]:
     """What OpenClaw reads of a stream besides its text: finish reason and usage, under the model's name."""
     chunks = reply.chunks
-    finish = [choice["finish_reason"] for chunk in chunks for choice in chunk["choices"] if choice["finish_reason"]]
+    finish = [
+        choice["finish_reason"] for chunk in chunks for choice in chunk["choices"] if choice["finish_reason"]
+    ]
     return [finish, chunks[-1]["choices"], chunks[-1]["usage"], chunks[-1]["model"]]
 
 
@@ -142,7 +150,9 @@ def test_by_default_agent_turns_and_summarisers_go_upstream_and_say_why(
     for request in requests:
         reply = request.send(default)
         reason = "summariser" if request.is_summariser else "tools"
-        assert request.is_summariser != bool(request.body.get("tools")), "another kind than known in the captures"
+        assert request.is_summariser != bool(request.body.get("tools")), (
+            "another kind than known in the captures"
+        )
         assert reply.cache_status == f"openclaw-cache; fwd=bypass; detail={reason}"
         assert reply.text == answer_text(request.body)
         assert "age" not in reply.headers

@@ -119,8 +119,12 @@ class TestWithoutTheEngine:
         assert "".join(texts) == capital.choices[0].message.content
 
     @pytest.mark.node
-    @pytest.mark.parametrize("fields", [{}, AS_STREAM, WITH_USAGE], ids=["whole", "stream", "stream-with-usage"])
-    def test_node_sdk(self, gateway: RunningGateway, node_sdk: NodeSdk, capital: Any, fields: dict[str, Any]) -> None:
+    @pytest.mark.parametrize(
+        "fields", [{}, AS_STREAM, WITH_USAGE], ids=["whole", "stream", "stream-with-usage"]
+    )
+    def test_node_sdk(
+        self, gateway: RunningGateway, node_sdk: NodeSdk, capital: Any, fields: dict[str, Any]
+    ) -> None:
         seen = node_sdk.chat(gateway.url, KEY, CAPITAL | fields)
         assert seen["cacheStatus"] == HIT
         assert int(seen["age"]) >= 0
@@ -131,10 +135,16 @@ class TestWithoutTheEngine:
         tokens = seen["usage"]["total_tokens"] if seen["usage"] else None
         assert tokens == (capital.usage.total_tokens if has_usage else None)
 
-    def test_plain_http_with_other_key_order_and_white_space(self, gateway: RunningGateway, capital: Any) -> None:
+    def test_plain_http_with_other_key_order_and_white_space(
+        self, gateway: RunningGateway, capital: Any
+    ) -> None:
         backwards = json.dumps(dict(reversed(CAPITAL.items())), indent=2).encode()
         reply = post_chat(gateway.url, backwards, BEARER)
-        assert (reply.status, reply.cache_status, reply.text) == (200, HIT, capital.choices[0].message.content)
+        assert (reply.status, reply.cache_status, reply.text) == (
+            200,
+            HIT,
+            capital.choices[0].message.content,
+        )
         assert reply.headers["age"].isdigit()
 
     def test_another_api_key_shares_nothing(self, gateway: RunningGateway) -> None:
@@ -145,7 +155,9 @@ class TestWithoutTheEngine:
 
 def test_a_streamed_reply_answers_the_same_request_unstreamed(client: openai.OpenAI) -> None:
     body = asking("What is two plus two?", max_tokens=24)
-    text = "".join(c.choices[0].delta.content or "" for c in client.chat.completions.create(**body | AS_STREAM))
+    text = "".join(
+        c.choices[0].delta.content or "" for c in client.chat.completions.create(**body | AS_STREAM)
+    )
     reply = client.chat.completions.with_raw_response.create(**body)
     assert reply.headers["cache-status"] == HIT
     assert reply.parse().choices[0].message.content == text
@@ -153,7 +165,9 @@ def test_a_streamed_reply_answers_the_same_request_unstreamed(client: openai.Ope
 
 
 @pytest.mark.node
-def test_a_reply_to_node_answers_python(gateway: RunningGateway, node_sdk: NodeSdk, client: openai.OpenAI) -> None:
+def test_a_reply_to_node_answers_python(
+    gateway: RunningGateway, node_sdk: NodeSdk, client: openai.OpenAI
+) -> None:
     body = asking("Name a colour of the sky.", max_tokens=24)
     first = node_sdk.chat(gateway.url, KEY, body | WITH_USAGE)
     assert first["cacheStatus"] == "openclaw-cache; fwd=miss"

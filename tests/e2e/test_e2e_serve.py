@@ -68,6 +68,7 @@ def test_the_second_start_converts_nothing_and_still_has_the_reply(own_gateway: 
     assert "Paris" in first.text
     models = own_gateway.data_dir / "models"
     before = {file: file.stat().st_mtime_ns for file in models.rglob("*") if file.is_file()}
+    assert before
     old_pid = status(own_gateway.url)["pid"]
 
     assert own_gateway.stop(signal.SIGTERM) == 0

@@ -43,7 +43,9 @@ async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[S
         yield running
 
 
-async def assert_never_stored(gateway: Served, upstream: ScriptedUpstream, body: Any) -> tuple[Answer, Answer]:
+async def assert_never_stored(
+    gateway: Served, upstream: ScriptedUpstream, body: Any
+) -> tuple[Answer, Answer]:
     """Ask twice: two upstream calls and no hit."""
     first, second = await gateway.ask(body), await gateway.ask(body)
     assert upstream.num_calls == 2
@@ -152,7 +154,9 @@ RICH = reply(
         {
             "index": 0,
             "message": RICH_MESSAGE,
-            "logprobs": {"content": [{"token": "Zu", "logprob": -0.25, "bytes": [90, 117], "top_logprobs": []}]},
+            "logprobs": {
+                "content": [{"token": "Zu", "logprob": -0.25, "bytes": [90, 117], "top_logprobs": []}]
+            },
             "finish_reason": "tool_calls",
             "stop_reason": 151645,
         }
@@ -297,7 +301,11 @@ async def test_a_whole_reply_that_is_no_complete_answer_is_passed_on_and_never_s
 
 
 NOT_STORABLE_STREAMS = {
-    "error event": [*stream_events("Par", finish=None, done=False), event({"error": {"message": "oom"}}), DONE],
+    "error event": [
+        *stream_events("Par", finish=None, done=False),
+        event({"error": {"message": "oom"}}),
+        DONE,
+    ],
     "named error event": [
         *stream_events("Par", finish=None, done=False),
         b'event: error\ndata: {"message": "oom"}\n\n',

@@ -36,10 +36,10 @@ def answer_text(body: dict[str, Any], generation: int = 0) -> str:
     return f"  答案 {digest[:32]}\n\n🦞 {digest[32:]} \n"
 
 
-def generation_of(text: str, body: dict[str, Any], newest: int) -> int | None:
-    """Which generation an answer comes from; None where it is no right answer at all."""
+def generation_of(text: str, body: dict[str, Any], newest: int) -> int:
+    """Which generation an answer comes from; -1 where it is no right answer at all."""
     found = (g for g in range(newest, -1, -1) if answer_text(body, g) == text)
-    return next(found, None)
+    return next(found, -1)
 
 
 class AnsweringUpstream:
@@ -98,7 +98,7 @@ class AnsweringUpstream:
         self.calls.append(call)
         await asyncio.sleep(self.delay_s)
         text = answer_text(body, call.generation)
-        usage = {
+        usage: dict[str, Any] = {
             "prompt_tokens": 100,
             "completion_tokens": 20,
             "total_tokens": 120,
@@ -106,7 +106,7 @@ class AnsweringUpstream:
         }
         common = {"id": f"chatcmpl-{len(self.calls)}", "created": 1_800_000_000, "model": body["model"]}
         if body.get("stream") is not True:
-            message = {"role": "assistant", "content": text, "refusal": None}
+            message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
             choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
             reply = common | {"object": "chat.completion", "choices": [choice], "usage": usage}
             return web.json_response(reply)
@@ -117,13 +117,17 @@ class AnsweringUpstream:
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        deltas = [{"role": "assistant", "content": ""}, *({"content": text[i : i + 7]} for i in range(0, len(text), 7))]
-        choices = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
-        choices.append([{"index": 0, "delta": {}, "finish_reason": "stop"}])
-        chunks = [common | {"choices": choice} for choice in choices]
+        deltas = [
+            {"role": "assistant", "content": ""},
+            *({"content": text[i : i + 7]} for i in range(0, len(text), 7)),
+        ]
+        chunks = [common | {"choices": [_choice(delta, None)]} for delta in deltas]
+        chunks.append(common | {"choices": [_choice({}, "stop")]})
         options = json.loads(await request.read()).get("stream_options") or {}
         if options.get("include_usage"):
-            chunks = [chunk | {"usage": None} for chunk in chunks] + [common | {"choices": [], "usage": usage}]
+            chunks = [chunk | {"usage": None} for chunk in chunks] + [
+                common | {"choices": [], "usage": usage}
+            ]
         events = [f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode() for chunk in chunks]
         half = len(events) // 2
         await response.write(b"".join(events[:half]))
@@ -131,3 +135,7 @@ class AnsweringUpstream:
         await response.write(b"".join(events[half:]) + b"data: [DONE]\n\n")
         await response.write_eof()
         return response
+
+
+def _choice(delta: dict[str, str], finish_reason: str | None) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "finish_reason": finish_reason}

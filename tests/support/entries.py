@@ -20,7 +20,7 @@ def stored_entries(client: valkey.Valkey, secret_file: Path) -> dict[bytes, Entr
     found: dict[bytes, Entry] = {}
     for key in client.scan_iter(match=b"r:*", count=1000):
         value = client.get(key)
-        if value is not None:  # it may expire between the two commands
+        if isinstance(value, bytes):  # it may expire between the two commands
             found[key] = codec.decode(key, value)
     return found
 

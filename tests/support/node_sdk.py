@@ -65,7 +65,9 @@ def installed() -> NodeSdk:
             check=False,
         )
         if ran.returncode != 0:
-            reason = next((line for line in ran.stderr.splitlines() if "npm error" in line), "no reason given")
+            reason = next(
+                (line for line in ran.stderr.splitlines() if "npm error" in line), "no reason given"
+            )
             pytest.skip(f"the OpenAI Node SDK cannot be installed: {reason}")
         stamp.write_text(lock)
     shutil.copyfile(_SOURCE / "chat.mjs", _CACHE / "chat.mjs")  # beside node_modules, where `import` looks

@@ -49,7 +49,9 @@ def encoded(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def post_chat(url: str, body: bytes, headers: list[tuple[str, str]] | None = None, timeout_s: float = 120) -> RawReply:
+def post_chat(
+    url: str, body: bytes, headers: list[tuple[str, str]] | None = None, timeout_s: float = 120
+) -> RawReply:
     """POST one chat request over a connection of its own.
 
     Raises:

@@ -86,9 +86,7 @@ class Exchange:
             json.dumps(value).encode(), status, {"content-type": "application/json", **(headers or {})}
         )
 
-    async def whole(
-        self, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def whole(self, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         """Answer with one body, framed by its length."""
         await self.send(head(status, {**(headers or {}), "content-length": str(len(body))}) + body)
 

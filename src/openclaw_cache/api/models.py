@@ -41,9 +41,12 @@ class Models:
         try:
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 reply = await upstream.send("GET", "/v1/models", "", sent, None)
-                parts = []
-                while part := await reply.read():
-                    parts.append(part)
+                try:
+                    parts = []
+                    while part := await reply.read():
+                        parts.append(part)
+                finally:
+                    reply.close()
             listed = orjson.loads(b"".join(parts)) if reply.status == 200 else {}
         except (RequestError, TimeoutError, orjson.JSONDecodeError):
             return []

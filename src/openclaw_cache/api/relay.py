@@ -147,29 +147,20 @@ class Relay:
         await self._body(b"", more=False)
 
     async def _stream_body(self, source: Source) -> None:
-        """The upstream answered with one body: an error, a joined non-streaming flight, or no stream at all."""
+        """The upstream answered with one body: an error, or a reply that is streamed here."""
         parts: list[bytes] = []
         while (block := await self._reader.next()) is not None:
             parts.append(block)
-        body = b"".join(parts)
-        is_ok = 200 <= source.status < 300
-        if is_ok and (self.status or not self._flight.streamed):
-            try:
-                events = openai.split(orjson.loads(body), include_usage=self._following.request.include_usage)
-            except ValueError:
-                raise RequestError(
-                    502,
-                    "the upstream's reply cannot be sent as a stream",
-                    kind="api_error",
-                    code="upstream_broken",
-                ) from None
-            if not self.status:
-                await self._start(200, list(_EVENT_STREAM))
-            await self._body(events, more=False)
-        elif self.status:
-            await self._body(_as_event(source.status, body), more=False)
-        else:
+        body, is_ok = b"".join(parts), 200 <= source.status < 300
+        events = _as_stream(body, include_usage=self._following.request.include_usage) if is_ok else None
+        if events is None and (self.status or (is_ok and not self._flight.streamed)):
+            events = _as_event(source.status, body)
+        if events is None:
             await self._send_whole(source.status, header_rules.returned(source.headers), body)
+            return
+        if not self.status:
+            await self._start(200, list(_EVENT_STREAM))
+        await self._body(events, more=False)
 
     async def _send_whole(self, status: int, headers: Headers, body: bytes) -> None:
         self._stop_pings()
@@ -212,16 +203,23 @@ class Relay:
             self._ping_task.cancel()
 
 
+def _as_stream(body: bytes, *, include_usage: bool) -> bytes | None:
+    """A whole reply as the stream that its client asked for; None where it is no reply that can be one."""
+    try:
+        return openai.split(orjson.loads(body), include_usage=include_usage)
+    except (ValueError, TypeError):  # not JSON, not a chat completion, or nested too deeply to be written
+        return None
+
+
 def _as_event(status: int, body: bytes) -> bytes:
-    """An upstream's error body as the event that ends a stream which has begun already."""
+    """A body that is no reply as the event that ends a stream: the upstream's own error where it has one."""
     try:
         error = orjson.loads(body)
     except orjson.JSONDecodeError:
         error = None
     if isinstance(error, dict) and error.get("error"):
-        return encode(orjson.dumps(error)) + encode(openai.DONE)
+        return encode(orjson.dumps({"error": error["error"]})) + encode(openai.DONE)
+    what = f"answered with status {status}" if status >= 300 else "sent a reply that cannot be streamed"
     return openai.error_event(
-        RequestError(
-            502, f"the upstream answered with status {status}", kind="api_error", code="upstream_error"
-        )
+        RequestError(502, f"the upstream {what}", kind="api_error", code="upstream_error")
     )

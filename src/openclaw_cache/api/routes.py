@@ -255,6 +255,7 @@ def _call(scope: Scope, raw: bytes, principal: Principal, request_id: str) -> Ca
         namespace=principal.namespace,
         keyed=principal.keyed,
         request_id=request_id,
+        strict="*" not in principal.models,
         check=check,
     )
 

@@ -44,6 +44,8 @@ class Call:
     keyed: bool
     """Whether a configured key vouches for the client; then its credential stays here."""
     request_id: str
+    strict: bool = False
+    """Whether the body must read one way only: of two `model` members the upstream may take the other one."""
     check: Callable[[str, Callable[[], Identity]], None] = lambda _model, _identity: None
     """Raises RequestError where the client may not use this model or be this agent."""
 
@@ -118,6 +120,12 @@ class Gateway:
         body = decode(call.raw)
         request = openai.parse(body.value)
         identity = functools.cache(functools.partial(identify, call.headers, body.value))
+        if call.strict and not body.keyable:
+            raise RequestError(
+                400,
+                f"this API key is limited to certain models, and the body can be read in two ways ({body.why})",
+                code="ambiguous_body",
+            )
         call.check(request.model, identity)
         upstream = self.upstream_for(request.model)
         namespace = self._namespace(call, upstream)
@@ -322,5 +330,5 @@ def _wire_form(entry: Entry, request: ChatRequest) -> bytes | None:
         return entry.reply
     try:
         return openai.split(orjson.loads(entry.reply), include_usage=request.include_usage)
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: nested too deeply to be written again
         return None

@@ -29,9 +29,10 @@ _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 _TRANSPORT = frozenset({
     b"accept", b"accept-language", b"accept-charset", b"content-type", b"user-agent", b"priority", b"date",
-    b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"x-amzn-trace-id", b"cf-ray",
-    b"cf-connecting-ip", b"cf-ipcountry", b"cf-visitor", b"x-correlation-id", b"idempotency-key", b"x-session-affinity", b"session_id", b"session-id",
-    b"x-session-id", b"dnt", b"sec-gpc", b"http-referer", b"x-title",
+    b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"x-correlation-id",
+    b"x-amzn-trace-id", b"cf-ray", b"cf-connecting-ip", b"cf-ipcountry", b"cf-visitor",
+    b"idempotency-key", b"x-session-affinity", b"session_id", b"session-id", b"x-session-id",
+    b"dnt", b"sec-gpc", b"http-referer", b"x-title",
 })  # fmt: skip
 """Forwarded, but they say who or how, not what: not part of the key."""
 

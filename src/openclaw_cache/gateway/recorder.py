@@ -53,7 +53,7 @@ class Recorder:
         if source is None or not 200 <= source.status < 300 or flight.oversize:
             return
         transcript = flight.transcript
-        if self.cache is None and isinstance(transcript, EventTranscript):
+        if self.cache is None and flight.streamed and isinstance(transcript, EventTranscript):
             self._count_last(transcript.events)
             return
         reply: Json
@@ -66,7 +66,7 @@ class Recorder:
                 reply = orjson.loads(flight.reply)
             else:
                 return
-        except (MergeError, orjson.JSONDecodeError):
+        except (MergeError, orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
             self.refusal = "unreadable"
             return
         if not isinstance(reply, dict):
@@ -82,11 +82,16 @@ class Recorder:
     def _count_last(self, events: list[bytes]) -> None:
         """Count the usage that stands in one of the last events, without merging a reply nobody stores."""
         for event in reversed(events[-4:]):
-            if b'"usage":' in event:
-                usage = orjson.loads(event).get("usage")
-                if isinstance(usage, dict):
-                    self._count(usage)
-                    return
+            if b'"usage":' not in event:
+                continue
+            try:
+                chunk = orjson.loads(event)
+            except orjson.JSONDecodeError:
+                continue
+            usage = chunk.get("usage") if isinstance(chunk, dict) else None
+            if isinstance(usage, dict):
+                self._count(usage)
+                return
 
     def _count(self, usage: dict[str, Json]) -> None:
         self.prompt_tokens = _tokens(usage.get("prompt_tokens"))
