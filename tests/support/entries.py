@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import valkey
+import redis
 
 from openclaw_cache.result.entry import EntryCodec
 from openclaw_cache.types import Entry
 
 
-def stored_entries(client: valkey.Valkey, secret_file: Path) -> dict[bytes, Entry]:
+def stored_entries(client: redis.Redis, secret_file: Path) -> dict[bytes, Entry]:
     """Every result entry by its store key.
 
     Raises:
@@ -25,8 +25,8 @@ def stored_entries(client: valkey.Valkey, secret_file: Path) -> dict[bytes, Entr
     return found
 
 
-def embedded_valkey(data_dir: Path) -> valkey.Valkey:
+def embedded_valkey(data_dir: Path) -> redis.Redis:
     """A connection to the Valkey that a gateway runs in its data dir; its path may be too long for a socket."""
     config = (data_dir / "valkey" / "valkey.conf").read_text()
     socket = next(line.split(" ", 1)[1] for line in config.splitlines() if line.startswith("unixsocket "))
-    return valkey.Valkey(unix_socket_path=socket.strip('"'))
+    return redis.Redis(unix_socket_path=socket.strip('"'))
