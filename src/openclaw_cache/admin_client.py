@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from openclaw_cache.config import Settings
-from openclaw_cache.errors import OpenClawCacheError
+from openclaw_cache.errors import ConfigError, OpenClawCacheError
 
 TIMEOUT_S = 120.0
 
@@ -44,19 +44,19 @@ class AdminClient:
         """The server of `url`, or the one that runs in the data dir.
 
         Raises:
+            ConfigError: `url` is none.
             NotFoundError: neither is there; the message says how to name one.
         """
         admin_key = env.get("OPENCLAW_CACHE_ADMIN_KEY")
         if url is not None:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise NotFoundError(f"--url {url!r} is not an http URL such as http://127.0.0.1:8800")
+            if not _is_http(url):
+                raise ConfigError(f"--url {url!r} is not an http URL such as http://127.0.0.1:8800")
             return cls(url.rstrip("/").removesuffix("/v1"), admin_key)
         chosen = data_dir or Path(env.get("OPENCLAW_CACHE_SERVER__DATA_DIR") or Settings().server.data_dir)
         server_file = chosen.expanduser() / "server.json"
         try:
             found = json.loads(server_file.read_bytes())["url"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             raise NotFoundError(
                 f"no server runs in {chosen}: start one with `openclaw-cache serve`, or name it with --url "
                 "or OPENCLAW_CACHE_URL"
@@ -85,10 +85,18 @@ class AdminClient:
             connection.close()
         try:
             answer = json.loads(raw)
-        except ValueError:
-            raise RefusedError(reply.status, f"{self.url} is not an openclaw-cache server") from None
+        except ValueError:  # something else listens there now
+            raise UnreachableError(f"{self.url} is not an openclaw-cache server") from None
         if reply.status >= 400:
             error = answer.get("error") if isinstance(answer, dict) else None
             message = error.get("message") if isinstance(error, dict) else str(answer)
             raise RefusedError(reply.status, str(message))
         return answer
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket left open
+        return False

@@ -364,7 +364,8 @@ def _authenticator(settings: Settings, env: Mapping[str, str]) -> Authenticator:
             raise ConfigError(
                 f"server.host: {server.host} is open to other machines: set {missing} too, or listen on 127.0.0.1"
             )
-        if any(k.lower() in _WEAK_KEYS for k in plain):
+        weak_digests = {hashlib.sha256(k.encode()).digest() for k in _WEAK_KEYS}
+        if any(k.lower() in _WEAK_KEYS for k in plain) or not weak_digests.isdisjoint(keys):
             raise ConfigError("server.keys: a key that everybody knows protects nothing: make a random one")
     return Authenticator(keys, admin_key)
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 from openclaw_cache import __version__
 from openclaw_cache.admin_client import AdminClient, NotFoundError, RefusedError, UnreachableError
-from openclaw_cache.config import Provenance, describe, load
+from openclaw_cache.config import Provenance, describe, load, value_from_text
 from openclaw_cache.errors import ConfigError
 
 _COMMAND_FLAGS = ("--status", "--evict", "--invalidate", "--version")
@@ -176,7 +175,7 @@ def _overrides(pairs: list[str], named: dict[str, object]) -> dict[str, object]:
         field, equals, text = pair.partition("=")
         if not equals:
             raise ConfigError(f"command line: --set {pair!r}: write --set SECTION.FIELD=VALUE")
-        values[field.strip()] = yaml.safe_load(text) if text[:1] in "[{" else text
+        values[field.strip()] = value_from_text(text, f"command line: --set {field.strip()}")
     return values | {field: value for field, value in named.items() if value is not None}
 
 
@@ -190,6 +189,8 @@ class _Commands:
     def __init__(self, url: str | None, data_dir: Path | None) -> None:
         try:
             self._client = AdminClient.find(url, data_dir, os.environ)
+        except ConfigError as e:
+            _fail(str(e), EXIT_USAGE)
         except NotFoundError as e:
             _fail(str(e), EXIT_UNREACHABLE)
 

@@ -82,7 +82,7 @@ class Server(_Section):
 class StoreSettings(_Section):
     """The shared byte store behind the memory tier."""
 
-    url: str = "embedded"
+    url: str = Field("embedded", repr=False)  # it may have a password
     timeout: Duration = Field(0.05, gt=0)
     max_memory: Size = Field(10**9, gt=0)
 
@@ -112,9 +112,10 @@ class UpstreamSettings(_Section):
                 raise ValueError("kind: embedded takes no `urls`: we start that pod ourselves")
         elif not self.urls:
             raise ValueError("kind: openai needs `urls`, for example [http://10.0.0.11:8000]")
-        for url in self.urls:
+        for i, url in enumerate(self.urls):
+            # Not repeated: what does not belong into a URL is most often a key.
             if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
-                raise ValueError(f"urls: {url!r} is not an http(s) URL without user, query or fragment")
+                raise ValueError(f"urls.{i}: write http(s)://host:port/path, without user, query or fragment")
         return self
 
 
@@ -139,14 +140,15 @@ class Settings(_Section):
     ]
     result_cache: ResultCacheSettings = ResultCacheSettings()
 
-    @model_validator(mode="after")
-    def _upstream_names_differ(self) -> Settings:
-        names = [u.name for u in self.upstreams]
+    @field_validator("upstreams")
+    @classmethod
+    def _upstream_names_differ(cls, value: list[UpstreamSettings]) -> list[UpstreamSettings]:
+        names = [u.name for u in value]
         if not names:
-            raise ValueError("upstreams: name at least one upstream")
+            raise ValueError("name at least one upstream")
         if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"upstreams: the name {min(twice)!r} is used twice")
-        return self
+            raise ValueError(f"the name {min(twice)!r} is used twice")
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,8 @@ def describe(loaded: Provenance) -> list[tuple[str, str, str]]:
             for field in type(value).model_fields:
                 dotted = f"{section}.{field}"
                 shown = _plain(getattr(value, field), type(value).model_fields[field].metadata)
+                if dotted == "store.url":
+                    shown = re.sub(r"://.*@", "://***@", shown)
                 rows.append((dotted, shown, loaded.sources.get(dotted, "default")))
         else:
             rows.append((section, _plain(value), loaded.sources.get(section, "default")))
@@ -260,7 +264,7 @@ def _read_yaml(file: Path) -> dict[str, object]:
     try:
         data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader that also refuses twins
     except yaml.YAMLError as e:
-        raise ConfigError(f"{file} is not valid YAML: {e}") from None
+        raise ConfigError(f"{file} is not valid YAML: {_yaml_fault(e)}") from None
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -319,18 +323,32 @@ def _read_env(env: Mapping[str, str]) -> dict[str, tuple[str, object]]:
             near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
             raise ConfigError(f"environment: unknown variable {name}: {hint}")
-        found[field] = (name, _env_value(name, text))
+        found[field] = (name, value_from_text(text, f"environment: {name}"))
     return found
 
 
-def _env_value(name: str, text: str) -> object:
-    # Lists and null are written in YAML; all else stays text for the field's own parser.
+def value_from_text(text: str, source: str) -> object:
+    """A setting's value from the environment or the command line.
+
+    Lists, mappings and null are written in YAML; all else stays text for the field's own parser.
+
+    Raises:
+        ConfigError: it begins as YAML and is none.
+    """
     if text[:1] in "[{" or text.strip() in ("null", "~"):
         try:
             return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - see _UniqueKeyLoader
         except yaml.YAMLError as e:
-            raise ConfigError(f"environment: {name} is not valid YAML: {e}") from None
+            raise ConfigError(f"{source} is not valid YAML: {_yaml_fault(e)}") from None
     return text
+
+
+def _yaml_fault(error: yaml.YAMLError) -> str:
+    """What is wrong and where. Not the library's own text: it quotes the line, and perhaps a key in it."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return "it has characters that YAML does not allow"
+    problem = re.sub(r"\b(alias|anchor|tag|handle|character) .*", r"\1", error.problem or "syntax error")
+    return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {problem}"
 
 
 def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:

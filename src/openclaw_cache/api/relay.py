@@ -23,6 +23,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PING = b": ping\n\n"
 CLIENT_GONE = 499
+WATCH_AFTER_S = 0.2
+"""A reply that is here sooner is written without watching for the client leaving: that takes a task."""
 _EVENT_STREAM: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -68,17 +70,22 @@ class Relay:
         Raises:
             RequestError: the call failed and nothing has been sent yet.
         """
-        main = asyncio.current_task()
+        main, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert main is not None  # noqa: S101 - always inside a task
         gone = False
+        watch: asyncio.Task[None] | None = None
 
         def client_left(_: asyncio.Task[None]) -> None:
             nonlocal gone
             gone = True
             main.cancel()
 
-        watch = asyncio.get_running_loop().create_task(self._until_disconnect())
-        watch.add_done_callback(client_left)
+        def start_watch() -> None:
+            nonlocal watch
+            watch = loop.create_task(self._until_disconnect())
+            watch.add_done_callback(client_left)
+
+        timer = loop.call_later(WATCH_AFTER_S, start_watch)
         try:
             if self._following.request.stream:
                 await self._stream()
@@ -89,8 +96,10 @@ class Relay:
                 raise
             return CLIENT_GONE
         finally:
-            watch.remove_done_callback(client_left)
-            watch.cancel()
+            timer.cancel()
+            if watch is not None:
+                watch.remove_done_callback(client_left)
+                watch.cancel()
             self._stop_pings()
             self._reader.leave()
         return self.status

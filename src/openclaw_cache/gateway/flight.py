@@ -124,8 +124,9 @@ class Flight:
         if self._call is None:
             # A task, so that the leader may leave without the call being made again for the others.
             self._call = asyncio.get_running_loop().create_task(self._start())
-        if not self._call.done():
-            await asyncio.wait((self._call,))
+            self._call.add_done_callback(self._wake)
+        while not self._call.done():
+            await self._wait()
         if self.source is None:
             if not self._call.cancelled():
                 self._call.result()  # a defect in the call itself surfaces here
@@ -218,7 +219,7 @@ class Flight:
         self._waiters.append(waiter)
         await waiter
 
-    def _wake(self) -> None:
+    def _wake(self, _call: object = None) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

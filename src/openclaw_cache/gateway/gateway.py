@@ -50,6 +50,22 @@ class Call:
     """Raises RequestError where the client may not use this model or be this agent."""
 
 
+class _Asking:
+    """Who is asking, found out when first asked; `functools.cache` costs more than `identify` itself."""
+
+    __slots__ = ("_body", "_found", "_headers")
+
+    def __init__(self, headers: Headers, body: dict[str, Json]) -> None:
+        self._headers = headers
+        self._body = body
+        self._found: Identity | None = None
+
+    def __call__(self) -> Identity:
+        if self._found is None:
+            self._found = identify(self._headers, self._body)
+        return self._found
+
+
 @dataclass(slots=True)
 class Outcome:
     """What happened to a request: for headers, metrics and its log line."""
@@ -119,7 +135,7 @@ class Gateway:
         """
         body = decode(call.raw)
         request = openai.parse(body.value)
-        identity = functools.cache(functools.partial(identify, call.headers, body.value))
+        identity = _Asking(call.headers, body.value)
         if call.strict and not body.keyable:
             raise RequestError(
                 400,
@@ -218,7 +234,7 @@ class Gateway:
             or (wants_usage and not entry.has_usage)
         ):
             entry = None
-        self.metrics.lookup_seconds.labels("result").observe(time.perf_counter() - began)
+        self.metrics.result_lookup_seconds.observe(time.perf_counter() - began)
         self.metrics.hit_window.add(time.monotonic(), hit=entry is not None)
         return entry
 
@@ -227,9 +243,7 @@ class Gateway:
         outcome.cache_status = f"{CACHE_NAME}; hit; detail=exact"
         outcome.age_s = max(0, int(self.wall() - entry.created_at))
         outcome.prompt_tokens, outcome.completion_tokens = entry.prompt_tokens, entry.completion_tokens
-        self.metrics.saved_tokens.labels("result").inc(
-            (entry.prompt_tokens or 0) + (entry.completion_tokens or 0)
-        )
+        self.metrics.result_saved_tokens.inc((entry.prompt_tokens or 0) + (entry.completion_tokens or 0))
         return Ready(outcome, body)
 
     async def invalidate(self, model: str) -> Invalidation:

@@ -97,7 +97,7 @@ class Recorder:
         self.prompt_tokens = _tokens(usage.get("prompt_tokens"))
         self.completion_tokens = _tokens(usage.get("completion_tokens"))
         if self.prompt_tokens:
-            self.metrics.prompt_tokens.labels("computed").inc(self.prompt_tokens)
+            self.metrics.computed_prompt_tokens.inc(self.prompt_tokens)
 
     def _store(
         self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json], *, is_whole: bool
@@ -127,7 +127,7 @@ class Recorder:
         )
         began = time.perf_counter()
         cache.put(key, entry)
-        self.metrics.update_seconds.labels("result").observe(time.perf_counter() - began)
+        self.metrics.result_update_seconds.observe(time.perf_counter() - began)
         self.stored = True
 
 

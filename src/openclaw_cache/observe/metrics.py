@@ -86,6 +86,13 @@ class Metrics:
         self.upstream_retries = Counter(
             "openclaw_cache_upstream_retries", "Upstream calls repeated before any byte came.", registry=r
         )
+        # Children of the hot path, found once: `labels` costs more than the count itself.
+        self.chat_requests = {outcome: self.requests.labels("chat", outcome) for outcome in OUTCOMES}
+        self.ttft = {source: self.ttft_seconds.labels(source) for source in ("result", "upstream")}
+        self.result_lookup_seconds = self.lookup_seconds.labels("result")
+        self.result_update_seconds = self.update_seconds.labels("result")
+        self.result_saved_tokens = self.saved_tokens.labels("result")
+        self.computed_prompt_tokens = self.prompt_tokens.labels("computed")
         self.hit_window = Window(WINDOW_S)
         ratio = Gauge(
             "openclaw_cache_hit_ratio", "Hits / look-ups over the last 15 minutes.", ["layer"], registry=r

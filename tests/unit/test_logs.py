@@ -1,0 +1,77 @@
+"""The log writer: whole JSON lines, in order, whatever stands in them, and never in the way of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from openclaw_cache.observe import logs
+from openclaw_cache.observe.logs import LineWriter
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.BytesIO]:
+    """Where the process's log goes during a test."""
+    written = io.BytesIO()
+    monkeypatch.setattr(logs, "_writer", LineWriter(written))
+    before = structlog.get_config()
+    logs.configure()
+    yield written
+    structlog.configure(**before)
+
+
+def lines(stream: io.BytesIO) -> list[Any]:
+    logs.flush()
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_is_json_with_its_level_and_a_utc_time(stream: io.BytesIO) -> None:
+    structlog.get_logger().warning("store is down", reason="no answer")
+    (line,) = lines(stream)
+    assert (line["event"], line["level"], line["reason"]) == ("store is down", "warning", "no answer")
+    assert line["timestamp"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    "value", ["a\nb", "\x00\x1b[31m", "é東🏰", "\ud800", b"\xff", {1: "a"}, 2**70, float("nan"), object()],
+    ids=["newline", "control", "unicode", "lone surrogate", "bytes", "int key", "big int", "nan", "object"],
+)  # fmt: skip
+def test_no_value_breaks_a_line_or_the_request_that_logs_it(stream: io.BytesIO, value: object) -> None:
+    structlog.get_logger().info("request", model=value, status=200)
+    (line,) = lines(stream)
+    assert (line["event"], line["status"]) == ("request", 200)
+
+
+async def test_lines_are_written_together_soon_and_in_order() -> None:
+    written = io.BytesIO()
+    writer = LineWriter(written)
+    for number in range(100):
+        writer.msg(b"%d" % number)
+    assert written.getvalue() == b""
+    async with asyncio.timeout(10):
+        while not written.getvalue():
+            await asyncio.sleep(0.01)
+    assert written.getvalue().split() == [b"%d" % number for number in range(100)]
+    writer.msg(b"later")
+    writer.flush()
+    assert written.getvalue().endswith(b"99\nlater\n")
+
+
+def test_outside_a_loop_a_line_is_written_at_once() -> None:
+    written = io.BytesIO()
+    LineWriter(written).msg(b"now")
+    assert written.getvalue() == b"now\n"
+
+
+def test_a_closed_stream_stops_nobody() -> None:
+    written = io.BytesIO()
+    writer = LineWriter(written)
+    written.close()
+    writer.msg(b"lost")
+    writer.flush()
