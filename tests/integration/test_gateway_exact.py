@@ -10,6 +10,7 @@ from typing import Any
 
 import openai
 import pytest
+
 from support.scripted_upstream import (
     DONE,
     USAGE,

@@ -21,7 +21,6 @@ from support.scripted_upstream import (
     chunk,
     event,
     says,
-    stream_events,
     wants_usage,
 )
 from support.served import Answer, Served, chat, served
@@ -197,7 +196,7 @@ async def test_the_last_one_to_leave_before_the_head_closes_the_upstream_within_
     upstream.script = Gate()
     tasks = [asyncio.create_task(gateway.ask(chat(stream=streams))) for _ in range(3)]
     await readers(gateway, 3)
-    call = upstream.calls[0]
+    call = await upstream.called()
     for task in tasks[:-1]:
         task.cancel()
     await readers(gateway, 1)
@@ -381,9 +380,7 @@ async def test_who_wants_usage_does_not_follow_a_stream_that_will_not_tell_it(
     async with served(tmp_path, [upstream.url], upstream={"ask_usage": False}) as gateway:
         silent = asyncio.create_task(gateway.ask(chat(stream=True)))
         await upstream.called()
-        telling = asyncio.create_task(
-            gateway.ask(chat(stream=True, stream_options={"include_usage": True}))
-        )
+        telling = asyncio.create_task(gateway.ask(chat(stream=True, stream_options={"include_usage": True})))
         await upstream.called(2)
         assert [wants_usage(c) for c in upstream.calls] == [False, True]
         whole = asyncio.create_task(gateway.ask(chat()))  # follows the one that tells
@@ -474,11 +471,13 @@ async def test_a_reply_too_long_to_hold_is_relayed_but_not_held(
         total = b""
         for _ in range(100):
             await live.say(said("y" * 5_000))
-            total += await read_until(first, b"y\"}")
+            total += await read_until(first, b'y"}')
         assert flight.oversize
         assert sum(map(len, flight.blocks)) < 250_000
         assert sum(map(len, flight.transcript.events)) < 250_000  # type: ignore[union-attr]
-        second = asyncio.create_task(gateway.ask(chat(stream=True)))  # its beginning is gone: a call of its own
+        second = asyncio.create_task(
+            gateway.ask(chat(stream=True))
+        )  # its beginning is gone: a call of its own
         upstream.script = answer
         assert (await second).text == "answer 2"
         await live.say(FINISH, DONE)

@@ -51,7 +51,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "message name": {"messages": [{"role": "user", "content": "hi", "name": "bob"}]},
     "cache_control in a message": {
         "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]}
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}],
+            }
         ]
     },
     "max_tokens": {"max_tokens": 5},
@@ -87,7 +90,9 @@ async def test_fields_that_say_only_how_a_reply_travels_do_not_count(
         assert (await gateway.ask(chat(**fields))).is_hit, fields
 
 
-async def test_an_operator_may_have_user_and_metadata_ignored(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+async def test_an_operator_may_have_user_and_metadata_ignored(
+    tmp_path: Path, upstream: ScriptedUpstream
+) -> None:
     async with served(tmp_path, [upstream.url], result_cache__ignore=["user"]) as gateway:
         await gateway.ask(chat(user="a"))
         assert (await gateway.ask(chat(user="b"))).is_hit
@@ -152,7 +157,12 @@ async def test_a_transport_header_is_passed_on_and_is_no_part_of_the_key(
 async def test_the_query_is_part_of_the_key_and_goes_up_as_it_came(
     gateway: Served, upstream: ScriptedUpstream
 ) -> None:
-    queries = ["?api-version=2024-02-01", "?api-version=2024-03-01", "?x=%2fa%20b+c%7E&y=%C3%A9", "?x=%2Fa%20b"]
+    queries = [
+        "?api-version=2024-02-01",
+        "?api-version=2024-03-01",
+        "?x=%2fa%20b+c%7E&y=%C3%A9",
+        "?x=%2Fa%20b",
+    ]
     for query in queries:
         assert not (await gateway.ask(query=_as_is(query))).is_hit
         assert (await gateway.ask(query=_as_is(query))).is_hit
@@ -360,7 +370,9 @@ async def test_every_literal_loopback_host_is_this_machine(gateway: Served, host
     assert (await gateway.ask(headers={"host": host, "origin": f"http://{host}"})).status == 200
 
 
-async def test_with_an_admin_key_only_that_key_administers(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+async def test_with_an_admin_key_only_that_key_administers(
+    tmp_path: Path, upstream: ScriptedUpstream
+) -> None:
     env = {"ADMIN": "sk-admin"}
     async with served(
         tmp_path, [upstream.url], env=env, server__keys=KEYS[:1], server__admin_key_env="ADMIN"

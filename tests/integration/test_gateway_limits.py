@@ -31,7 +31,9 @@ async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[S
         yield running
 
 
-async def raw_exchange(gateway: Served, *parts: bytes, pause_s: float = 0.0) -> tuple[int, dict[str, str], bytes]:
+async def raw_exchange(
+    gateway: Served, *parts: bytes, pause_s: float = 0.0
+) -> tuple[int, dict[str, str], bytes]:
     """Send raw bytes, read one reply: status, headers, body."""
     host, port = gateway.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -42,7 +44,9 @@ async def raw_exchange(gateway: Served, *parts: bytes, pause_s: float = 0.0) -> 
         async with asyncio.timeout(20):
             top = (await reader.readuntil(b"\r\n\r\n")).decode()
             lines = top.split("\r\n")
-            headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines[1:] if line)}
+            headers = {
+                n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines[1:] if line)
+            }
             body = await reader.readexactly(int(headers["content-length"]))
         return int(lines[0].split(" ")[1]), headers, body
     finally:
@@ -98,7 +102,9 @@ async def test_a_body_of_exactly_max_body_is_taken_in_one_piece_or_in_chunks(
     assert upstream.calls[0].body == raw
 
 
-async def test_a_body_that_does_not_arrive_in_time_is_408(gateway: Served, upstream: ScriptedUpstream) -> None:
+async def test_a_body_that_does_not_arrive_in_time_is_408(
+    gateway: Served, upstream: ScriptedUpstream
+) -> None:
     status, headers, body = await raw_exchange(gateway, post("content-length: 100"), b"{")
     assert (status, code(body)) == (408, "body_timeout")
     assert headers["connection"] == "close"
@@ -165,13 +171,22 @@ async def test_a_body_that_is_no_chat_request_is_400_with_an_openai_error(
 
 
 async def test_odd_messages_are_the_upstreams_to_judge(gateway: Served, upstream: ScriptedUpstream) -> None:
-    odd = [[None], [7], ["text"], [{"role": 7}], [{"content": {"a": 1}}], [{"role": "user", "content": [None, 1]}]]
+    odd = [
+        [None],
+        [7],
+        ["text"],
+        [{"role": 7}],
+        [{"content": {"a": 1}}],
+        [{"role": "user", "content": [None, 1]}],
+    ]
     for messages in odd:
         assert (await gateway.ask({"model": "m", "messages": messages})).status == 200, messages
     assert upstream.num_calls == len(odd)
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/chat/completions/", "/v2/chat/completions", "/admin", "/x%00y"])
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v1/chat/completions/", "/v2/chat/completions", "/admin", "/x%00y"]
+)
 async def test_an_unknown_path_is_a_404_in_json(gateway: Served, path: str) -> None:
     answered = await gateway.get(path)
     assert (answered.status, answered.headers["content-type"]) == (404, "application/json")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.scripted_upstream import ScriptedUpstream, wants_usage
 from support.served import Served, chat, served
 
@@ -232,3 +233,14 @@ async def test_directives_are_read_as_rfc_9111_writes_them(
 ) -> None:
     await gateway.ask()
     assert (await gateway.ask(headers={"cache-control": value})).is_hit is hits
+
+
+async def test_with_a_shared_store_that_was_never_reached_nothing_stored_is_safe_but_all_is_answered(
+    tmp_path: Path, upstream: ScriptedUpstream
+) -> None:
+    async with served(tmp_path, [upstream.url], store__url="redis://127.0.0.1:1/0") as gateway:
+        await assert_bypasses(gateway, upstream, "degraded", body=chat())
+        assert (await gateway.ask(headers={"cache-control": "only-if-cached"})).status == 504
+        assert await gateway.metric('openclaw_cache_degraded_total{what="epoch_unknown"}') == 3
+        assert (await gateway.ask({"pattern": "*"}, path="/admin/evict")).status == 503
+        assert (await gateway.ask({"model": "m"}, path="/admin/invalidate")).status == 503

@@ -128,7 +128,11 @@ async def test_only_the_usage_event_is_taken_out_for_a_client_that_did_not_ask(
         return event(chunk(delta, usage=None, **more))  # as OpenAI sends it where usage was asked for
 
     usage = event({**chunk({}), "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}})
-    rest = [told({"role": "assistant", "content": 'the word "usage"'}), b": note\n\n", told({}, finish="stop")]
+    rest = [
+        told({"role": "assistant", "content": 'the word "usage"'}),
+        b": note\n\n",
+        told({}, finish="stop"),
+    ]
     upstream.script = sends(b"".join([*rest, usage, b"event: x\nid: 1\n" + DONE]))  # all in one packet
     answered = await gateway.ask(chat(stream=True))
     assert answered.body == b"".join([*rest, b"event: x\nid: 1\n" + DONE])
@@ -210,14 +214,18 @@ async def test_the_official_sdk_raises_where_a_stream_broke(
     gateway: Served, upstream: ScriptedUpstream
 ) -> None:
     upstream.script = cut_after(*stream_events("Par", finish=None, done=False), how="close")
-    got = []
+    got: list[str | None] = []
+
+    async def read(stream: Any) -> None:
+        async for part in stream:
+            got.append(part.choices[0].delta.content)  # noqa: PERF401 - what came before the error counts
+
     async with openai.AsyncOpenAI(base_url=gateway.url + "/v1", api_key="k", max_retries=0) as sdk:
         stream = await sdk.chat.completions.create(
             model="m", messages=[{"role": "user", "content": "hi"}], stream=True
         )
         with pytest.raises(openai.APIError, match="broke off"):
-            async for part in stream:
-                got.append(part.choices[0].delta.content)
+            await read(stream)
     assert "".join(filter(None, got)) == "Par"
 
 
@@ -228,7 +236,10 @@ async def test_an_upstreams_own_error_event_is_passed_on_and_done_follows_it(
     for last in ((DONE,), ()):
         upstream.script = sends(*stream_events("Par", finish=None, done=False), failure, *last)
         answered = await gateway.ask(chat(stream=True))
-        assert answered.events()[-2:] == [{"error": {"message": "out of memory", "type": "server_error"}}, "[DONE]"]
+        assert answered.events()[-2:] == [
+            {"error": {"message": "out of memory", "type": "server_error"}},
+            "[DONE]",
+        ]
         assert answered.body.count(b"[DONE]") == 1
         assert (await gateway.ask()).status == 502
     assert upstream.num_calls == 4
@@ -301,7 +312,9 @@ async def test_an_error_status_with_the_content_type_of_a_stream_stays_that_erro
 
 @pytest.mark.parametrize("leader_streams", [False, True])
 @pytest.mark.parametrize(
-    "value", [{"error": {"message": "overloaded"}}, ["no reply"], reply(choices=[])], ids=["error", "list", "none"]
+    "value",
+    [{"error": {"message": "overloaded"}}, ["no reply"], reply(choices=[])],
+    ids=["error", "list", "none"],
 )
 async def test_a_200_that_is_no_reply_breaks_nobody(
     gateway: Served, upstream: ScriptedUpstream, leader_streams: bool, value: Any

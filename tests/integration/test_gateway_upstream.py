@@ -135,7 +135,9 @@ async def test_retries_are_bounded_by_the_operator(tmp_path: Path, upstream: Scr
 
 
 @pytest.mark.parametrize("status", [400, 404, 408, 409, 500, 502, 504, 529])
-async def test_other_errors_are_never_repeated(gateway: Served, upstream: ScriptedUpstream, status: int) -> None:
+async def test_other_errors_are_never_repeated(
+    gateway: Served, upstream: ScriptedUpstream, status: int
+) -> None:
     upstream.script = says({"error": {"message": "no"}}, status=status)
     assert (await gateway.ask()).status == status
     assert upstream.num_calls == 1
@@ -356,7 +358,9 @@ async def test_a_body_that_is_not_in_the_encoding_it_claims_is_502(
     gateway: Served, upstream: ScriptedUpstream, streams: bool
 ) -> None:
     async def lies(exchange: Exchange) -> None:
-        await exchange.whole(b"not gzip", 200, {"content-type": "application/json", "content-encoding": "gzip"})
+        await exchange.whole(
+            b"not gzip", 200, {"content-type": "application/json", "content-encoding": "gzip"}
+        )
 
     upstream.script = lies
     failed = await gateway.ask(chat(stream=streams))

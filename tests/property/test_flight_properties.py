@@ -8,12 +8,20 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.flight import Flight
 from openclaw_cache.gateway.flights import Flights
-from openclaw_cache.types import CacheKey
+from openclaw_cache.types import CacheKey, Headers
 
 KEY = CacheKey(b"k")
 LAST = b"LAST"
@@ -23,10 +31,10 @@ class ScriptedSource:
     """An upstream's reply whose every read the test decides."""
 
     status = 200
-    headers: Any = []
     is_event_stream = True
 
     def __init__(self) -> None:
+        self.headers: Headers = []
         self.coming: deque[bytes | RequestError] = deque()
         self.arrived = asyncio.Event()
         self.num_reading = 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,7 +172,29 @@ async def served(
             async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
                 yield Served(app, f"http://127.0.0.1:{port}", session, said)
         finally:
-            await asyncio.sleep(0.005)  # lets the server see that the client has gone: it waits in ticks of 0.1 s
-            await server.shutdown()
+            await _close(server)
     finally:
+        _kill_store(app)
         await app.stop()
+
+
+async def _close(server: uvicorn.Server) -> None:
+    """What uvicorn does at its end, without its waits of a tenth of a second."""
+    for listener in server.servers:
+        listener.close()
+    state = server.server_state
+    for connection in list(state.connections):
+        connection.shutdown()
+    for task in list(state.tasks):
+        task.cancel()
+    async with asyncio.timeout(5):
+        while state.connections or state.tasks:
+            await asyncio.sleep(0.002)
+
+
+def _kill_store(app: App) -> None:
+    """End the store at once: asked kindly it takes a tenth of a second, and hundreds of tests would wait for it."""
+    asgi = getattr(app, "asgi", None)
+    embedded = asgi._admin._embedded if asgi is not None else None
+    if embedded is not None and embedded.pid is not None:
+        os.kill(embedded.pid, signal.SIGKILL)

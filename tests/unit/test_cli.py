@@ -137,7 +137,11 @@ def test_print_config_shows_each_value_and_its_source(run: Run, tmp_path: Path) 
     args = ["serve", "--config", str(file), "--port", "0", "--set", "result_cache.ttl=90m", "--print-config"]
     code, out, _ = run(*args, OPENCLAW_CACHE_STORE__TIMEOUT="20ms")
     assert code == 0
-    rows = {cells[0]: cells[1:] for line in out.splitlines() if len(cells := [c.strip() for c in line.split("│")[1:-1]]) == 3}
+    rows = {
+        cells[0]: cells[1:]
+        for line in out.splitlines()
+        if len(cells := [c.strip() for c in line.split("│")[1:-1]]) == 3
+    }
     assert rows["server.max_body"] == ["1MiB", f"file {file}"]
     assert rows["server.port"] == ["0", "command line"]
     assert rows["result_cache.ttl"] == ["1h30m", "command line"]
@@ -152,7 +156,15 @@ def test_print_config_shows_each_value_and_its_source(run: Run, tmp_path: Path) 
 
 def test_set_takes_lists_and_null_and_wins_over_everything(run: Run) -> None:
     upstreams = "[{name: pods, kind: openai, urls: ['http://10.0.0.1:8000']}]"
-    args = ["serve", "--set", f"upstreams={upstreams}", "--set", "server.secret_file=null", "--print-config", "--json"]
+    args = [
+        "serve",
+        "--set",
+        f"upstreams={upstreams}",
+        "--set",
+        "server.secret_file=null",
+        "--print-config",
+        "--json",
+    ]
     code, out, _ = run(*args, OPENCLAW_CACHE_SERVER__SECRET_FILE="/tmp/secret")
     assert code == 0
     shown = json.loads(out)

@@ -41,12 +41,15 @@ def test_a_size_is_read_in_decimal_and_binary_units(text: object, num_bytes: int
 
 
 def test_a_size_may_be_a_share_of_this_machines_memory() -> None:
-    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    total = next(
+        line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal")
+    )
     assert parse_size("50%") == pytest.approx(int(total.split()[1]) * 1024 / 2, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "MB", "-1", -1, "1 XB", "10 10", "101%", "1,5GB", True, None, [], 1.5, "nan", "inf", "9" * 400]
+    "text",
+    ["", "MB", "-1", -1, "1 XB", "10 10", "101%", "1,5GB", True, None, [], 1.5, "nan", "inf", "9" * 400],
 )
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"is not a size|is not between"):
@@ -66,7 +69,20 @@ def test_a_duration_is_read_in_human_units(text: object, seconds: float) -> None
 
 @pytest.mark.parametrize(
     "text",
-    ["", "h", "-1s", -1, "1y", "1h-30m", "10 minutes", True, None, float("inf"), float("nan"), "9" * 400 + "s"],
+    [
+        "",
+        "h",
+        "-1s",
+        -1,
+        "1y",
+        "1h-30m",
+        "10 minutes",
+        True,
+        None,
+        float("inf"),
+        float("nan"),
+        "9" * 400 + "s",
+    ],
 )
 def test_what_is_no_duration_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
@@ -98,7 +114,9 @@ def test_without_any_layer_the_documented_defaults_hold() -> None:
     assert (upstream.name, upstream.kind, upstream.model) == ("local", "embedded", "smollm2-135m")
 
 
-def test_command_line_beats_environment_beats_file_beats_default_and_each_value_says_so(tmp_path: Path) -> None:
+def test_command_line_beats_environment_beats_file_beats_default_and_each_value_says_so(
+    tmp_path: Path,
+) -> None:
     text = "server: {host: 127.0.0.2, port: 1, body_timeout: 5s}\n"
     env = {"OPENCLAW_CACHE_SERVER__HOST": "127.0.0.3", "OPENCLAW_CACHE_SERVER__PORT": "2"}
     known = loaded(text, tmp_path, env=env, overrides={"server.host": "127.0.0.4"})

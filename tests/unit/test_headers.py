@@ -70,13 +70,16 @@ def test_an_unknown_header_is_sent_and_keyed(name: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [b"set-cookie", b"content-length", b"date", b"x-request-id", b"strict-transport-security", b"alt-svc"]
+    "name",
+    [b"set-cookie", b"content-length", b"date", b"x-request-id", b"strict-transport-security", b"alt-svc"],
 )
 def test_what_is_the_gateways_own_to_say_is_not_returned(name: bytes) -> None:
     assert headers.returned([(name, b"x")]) == []
 
 
-@pytest.mark.parametrize("name", [b"retry-after", b"x-ratelimit-remaining-tokens", b"openai-version", b"content-type"])
+@pytest.mark.parametrize(
+    "name", [b"retry-after", b"x-ratelimit-remaining-tokens", b"openai-version", b"content-type"]
+)
 def test_what_a_client_needs_is_returned(name: bytes) -> None:
     assert headers.returned([(name, b"x")]) == [(name, b"x")]
 

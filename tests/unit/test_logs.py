@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +21,12 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.BytesIO]:
     """Where the process's log goes during a test."""
     written = io.BytesIO()
     monkeypatch.setattr(logs, "_writer", LineWriter(written))
-    before = structlog.get_config()
+    before, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
     logs.configure()
     yield written
     structlog.configure(**before)
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 def lines(stream: io.BytesIO) -> list[Any]:
@@ -75,3 +78,16 @@ def test_a_closed_stream_stops_nobody() -> None:
     written.close()
     writer.msg(b"lost")
     writer.flush()
+
+
+def test_what_libraries_warn_of_comes_as_a_line_of_the_same_form(stream: io.BytesIO) -> None:
+    logging.getLogger("uvicorn.error").info("started")
+    try:
+        _ = 1 // 0
+    except ZeroDivisionError:
+        logging.getLogger("uvicorn.error").exception("Exception in ASGI application")
+    logging.getLogger("asyncio").warning("slow %s", "callback")
+    first, second = lines(stream)
+    assert (first["source"], first["message"]) == ("uvicorn.error", "Exception in ASGI application")
+    assert "ZeroDivisionError" in first["exception"]
+    assert (second["source"], second["message"]) == ("asyncio", "slow callback")

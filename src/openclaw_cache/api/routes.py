@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import re
@@ -101,6 +102,7 @@ class Routes:
         outcome: Outcome | None = None
         first_byte_at: float | None = None
         error: RequestError | None = None
+        status = 500  # of a failure that nobody foresaw
         recorder = None
         try:
             principal = self._auth.client(_peer(scope), headers)
@@ -133,10 +135,14 @@ class Routes:
             error, status = e, e.status
             extra = [(b"cache-status", outcome.cache_status.encode())] if outcome else []
             await self._refuse(scope, send, e, request_id, extra, logged=False)
-        if recorder is not None and outcome is not None:
-            outcome.prompt_tokens = recorder.prompt_tokens
-            outcome.completion_tokens = recorder.completion_tokens
-        self._account(outcome, status, error, arrived, first_byte_at, request_id)
+        except asyncio.CancelledError:  # the drain's time is up
+            error, status = RequestError(503, "cut off at shutdown", code="shutting_down"), 503
+            raise
+        finally:
+            if recorder is not None and outcome is not None:
+                outcome.prompt_tokens = recorder.prompt_tokens
+                outcome.completion_tokens = recorder.completion_tokens
+            self._account(outcome, status, error, arrived, first_byte_at, request_id)
 
     def _account(
         self,
@@ -149,7 +155,7 @@ class Routes:
     ) -> None:
         """Metrics and the one log line of a chat request."""
         ended = time.perf_counter()
-        failed = status >= 400 and status != CLIENT_GONE
+        failed = (status >= 400 or error is not None) and status != CLIENT_GONE
         label = "error" if failed or outcome is None else outcome.outcome
         self._metrics.chat_requests[label].inc()
         if first_byte_at is not None and outcome is not None and not failed:

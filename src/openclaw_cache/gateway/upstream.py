@@ -318,7 +318,11 @@ def _broken(name: str, e: Exception) -> RequestError:
 
 def _ended_early(e: Exception) -> RequestError:
     if isinstance(e, TimeoutError):
-        setting = "upstreams.idle_timeout" if isinstance(e, aiohttp.SocketTimeoutError) else "server.request_timeout"
+        setting = (
+            "upstreams.idle_timeout"
+            if isinstance(e, aiohttp.SocketTimeoutError)
+            else "server.request_timeout"
+        )
         return RequestError(
             504, f"the upstream's reply took longer than {setting}", kind="api_error", code="upstream_timeout"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
@@ -66,6 +67,18 @@ def configure() -> None:
         logger_factory=lambda *_: _writer,
         cache_logger_on_first_use=True,
     )
+    logging.basicConfig(level=logging.WARNING, handlers=[_FromLibraries()], force=True)
+
+
+class _FromLibraries(logging.Handler):
+    """What the libraries warn of, as lines like ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            return  # a request that the end of a drain cuts off has its own line
+        structlog.get_logger().warning(
+            "library", source=record.name, message=record.getMessage(), exc_info=record.exc_info
+        )
 
 
 def flush() -> None:
