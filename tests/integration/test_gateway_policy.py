@@ -196,6 +196,7 @@ async def test_only_if_cached_answers_504_instead_of_calling(
     assert missed.status == 504
     assert missed.json()["error"]["code"] == "not_cached"
     assert missed.headers["x-request-id"]
+    assert missed.headers["cache-status"] == "openclaw-cache; detail=not-cached"
     assert upstream.num_calls == 0
     await gateway.ask()
     assert (await gateway.ask(headers=only)).is_hit

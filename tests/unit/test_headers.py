@@ -121,3 +121,9 @@ def test_a_value_goes_out_as_the_bytes_it_came_in() -> None:
         ((_, value),) = sent((b"x-name", raw))
         assert value.encode() == raw
     assert sent((b"x-name", b"caf\xe9")) == [("x-name", "café")]
+
+
+def test_the_fingerprint_of_content_stays_here_but_tells_requests_apart() -> None:
+    pair = (b"x-openclaw-fingerprint", b"sha256:00")
+    assert sent(pair) == []
+    assert headers.keyed([pair]) == [pair]

@@ -134,6 +134,8 @@ class Routes:
         except RequestError as e:
             error, status = e, e.status
             extra = [(b"cache-status", outcome.cache_status.encode())] if outcome else []
+            if e.code == "not_cached":
+                extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
             await self._refuse(scope, send, e, request_id, extra, logged=False)
         except asyncio.CancelledError:  # the drain's time is up
             error, status = RequestError(503, "cut off at shutdown", code="shutting_down"), 503
@@ -196,6 +198,7 @@ class Routes:
             await self._refuse(scope, send, e, request_id)
             return
         await _send_json(send, 200, listed, request_id)
+        _log.info("request", request_id=request_id, api="models", status=200, outcome="ok")
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _send_json(send, 200, {"status": "ok"}, _request_id(scope["headers"]))
@@ -222,6 +225,7 @@ class Routes:
             await self._refuse(scope, send, e, request_id)
             return
         await _send_json(send, 200, shown, request_id)
+        _log.info("request", request_id=request_id, api=scope["path"][1:], status=200, outcome="ok")
 
     async def _refuse(
         self,

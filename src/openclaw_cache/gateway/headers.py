@@ -40,7 +40,8 @@ _NEVER_SENT_PREFIXES = (b"x-forwarded-", b"sec-fetch-", b"sec-ch-")
 _TRANSPORT_PREFIXES = (b"x-stainless-", b"x-b3-", b"x-datadog-")
 _UNKEYED_PREFIXES = _NEVER_SENT_PREFIXES + _TRANSPORT_PREFIXES
 
-_UNKEYED = _NEVER_SENT | _CREDENTIALS | _TRANSPORT
+_UNKEYED = (_NEVER_SENT | _CREDENTIALS | _TRANSPORT) - {b"x-openclaw-fingerprint"}
+"""All but the fingerprint: it stays here, but names content that the reply depends on."""
 
 _REPLY_DROPPED = _HOP_BY_HOP | frozenset({
     b"content-length", b"set-cookie", b"server", b"date", b"x-request-id",
@@ -49,7 +50,7 @@ _REPLY_DROPPED = _HOP_BY_HOP | frozenset({
 
 
 def keyed(headers: Headers) -> Headers:
-    """The headers that are part of the key: forwarded, and neither transport nor credentials."""
+    """The headers that are part of the key: those that can change a reply, known to us or not."""
     return [
         (name, value)
         for name, value in headers

@@ -86,6 +86,4 @@ def entry_bytes(entry: Entry) -> int:
         + getsizeof(entry.prompt)
         + getsizeof(entry.packed_prompt)
         + getsizeof(entry.requested_model)
-        + getsizeof(entry.packed_prompt)
-        + getsizeof(entry.requested_model)
     )
