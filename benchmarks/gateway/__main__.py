@@ -181,8 +181,10 @@ def main() -> None:
     if options.peers and not peers:
         console.print(f"LiteLLM is left out: it is not installed. To install it: {INSTALL_LITELLM}")
     server_core, load_core = map(int, options.cores.split(","))
-    names = [name.strip() for name in options.cases.split(";")]
-    chosen = [case for case in CASES if case.name in names]
+    wanted = {name.strip() for name in options.cases.split(";")}
+    if unknown := wanted - {case.name for case in CASES}:
+        parser.error(f"--cases: there is no {min(unknown)!r}; there are {names}")
+    chosen = [case for case in CASES if case.name in wanted]
     with tempfile.TemporaryDirectory(prefix="openclaw-cache-bench-") as folder:
         bench = Bench(Path(folder), server_core, load_core, options.seconds, console)
         measured = measure(bench, chosen, options.rounds, peers=peers)

@@ -76,7 +76,7 @@ class Baseline:
 
 if __name__ == "__main__":
     uvicorn.run(
-        Baseline(sys.argv[2]),  # type: ignore[arg-type]
+        Baseline(sys.argv[2]),
         host="127.0.0.1",
         port=int(sys.argv[1]),
         loop="uvloop",

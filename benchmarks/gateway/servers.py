@@ -45,7 +45,12 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def running(
-    command: list[str], *, core: int, log: Path, is_up: Callable[[], bool], env: dict[str, str] | None = None
+    command: list[str],
+    *,
+    core: int,
+    log: Path,
+    is_up: Callable[[], object],
+    env: dict[str, str] | None = None,
 ) -> Iterator[int]:
     """Run a command on one core until the block ends; gives its pid once `is_up`."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("OPENCLAW_CACHE_")}

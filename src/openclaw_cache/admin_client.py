@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from openclaw_cache.config import Settings
+from openclaw_cache.config import load
 from openclaw_cache.errors import ConfigError, OpenClawCacheError
 
 TIMEOUT_S = 120.0
@@ -52,7 +52,9 @@ class AdminClient:
             if not _is_http(url):
                 raise ConfigError(f"--url {url!r} is not an http URL such as http://127.0.0.1:8800")
             return cls(url.rstrip("/").removesuffix("/v1"), admin_key)
-        chosen = data_dir or Path(env.get("OPENCLAW_CACHE_SERVER__DATA_DIR") or Settings().server.data_dir)
+        chosen = data_dir or Path(
+            env.get("OPENCLAW_CACHE_SERVER__DATA_DIR") or load(env={}).settings.server.data_dir
+        )
         server_file = chosen.expanduser() / "server.json"
         try:
             found = json.loads(server_file.read_bytes())["url"]

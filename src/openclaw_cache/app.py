@@ -19,6 +19,7 @@ from blake3 import blake3
 
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.auth import Authenticator, Principal, is_loopback
+from openclaw_cache.api.connection import BoundedConnection
 from openclaw_cache.api.models import Models
 from openclaw_cache.api.routes import Limits, Routes
 from openclaw_cache.config import ApiKey, Settings, UpstreamSettings
@@ -147,8 +148,8 @@ class App:
             embedded = EmbeddedValkey(
                 self.settings.server.data_dir, max_bytes=settings.max_memory, on_event=self._store_event
             )
+            self._stack.push_async_callback(embedded.stop)  # first: a start that is cut off leaves a process
             url = await embedded.start()
-            self._stack.push_async_callback(embedded.stop)
         store = ValkeyStore(url, timeout_s=settings.timeout, on_change=self._store_changed)
         await store.start()
         self._stack.push_async_callback(store.aclose)
@@ -246,7 +247,7 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
                 host=server_settings.host,
                 port=server_settings.port,
                 loop="none",
-                http="httptools",
+                http=BoundedConnection,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -271,6 +272,8 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
                 "(is it in use?): choose another with --port, 0 for any free one"
             )
     finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, lambda: None)  # a second one must not cut off the stop
         _withdraw(server_file)
         await app.stop()
         logs.flush()

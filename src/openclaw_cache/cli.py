@@ -31,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-_out = Console(highlight=False, soft_wrap=True)
+_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 UrlOption = Annotated[
     str | None,
@@ -118,7 +118,12 @@ def evict(
     verb = "would go" if report["dry_run"] else "removed"
     table = Table("model", "namespace", "created", "bytes", title=f"{report['num_matched']} entries {verb}")
     for row in report["sample"]:
-        table.add_row(row["model"], row["namespace"], _when(row["created_at"]), f"{row['size_bytes']:,}")
+        table.add_row(
+            _printable(row["model"]),
+            _printable(row["namespace"]),
+            _when(row["created_at"]),
+            f"{row['size_bytes']:,}",
+        )
     hidden = report["num_matched"] - len(report["sample"])
     if hidden > 0:
         table.add_row("…", "", "", f"and {hidden} more")
@@ -210,8 +215,11 @@ class _Commands:
 
 
 def _say(line: str) -> None:
-    typer.echo(line)
-    sys.stdout.flush()
+    try:
+        typer.echo(line)
+        sys.stdout.flush()
+    except OSError:
+        pass  # nobody reads it any more (`serve | head`): no reason to stop serving
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -230,7 +238,7 @@ def _print_config(loaded: Provenance, *, as_json: bool) -> None:
         return
     table = Table("setting", "value", "from")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_printable, row))
     _out.print(table)
 
 
@@ -244,7 +252,7 @@ def _print_status(shown: dict[str, Any]) -> None:
     for upstream in shown["upstreams"]:
         state = upstream.get("state", "configured")
         models = ", ".join(upstream["models"])
-        table.add_row(f"upstream {upstream['name']}", f"{upstream['kind']}, {state}: {models}")
+        table.add_row(f"upstream {upstream['name']}", _printable(f"{upstream['kind']}, {state}: {models}"))
     requests = ", ".join(f"{count:,} {outcome}" for outcome, count in shown["requests"].items() if count)
     table.add_row("requests", requests or "none yet")
     table.add_row(
@@ -266,10 +274,15 @@ def _print_status(shown: dict[str, Any]) -> None:
             + (f" of {_size(server['max_bytes'])}" if server["max_bytes"] else ""),
         )
     else:
-        table.add_row("store", f"{store['kind']}, DOWN: {store.get('reason', 'unknown')}")
+        table.add_row("store", _printable(f"{store['kind']}, DOWN: {store.get('reason', 'unknown')}"))
     degraded = ", ".join(f"{what} {count:,}" for what, count in shown["degraded"].items())
     table.add_row("degraded", degraded or "never")
     _out.print(table)
+
+
+def _printable(text: str) -> str:
+    """A text without what a terminal may take for a command: a model's name is any client's word."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _size(num_bytes: float) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
@@ -76,7 +77,10 @@ class Server(_Section):
     @field_validator("data_dir", "secret_file")
     @classmethod
     def _expand_home(cls, value: Path | None) -> Path | None:
-        return value.expanduser().absolute() if value is not None else None
+        try:
+            return value.expanduser().absolute() if value is not None else None
+        except RuntimeError:  # a user without an entry in passwd, as in many containers, and HOME unset
+            raise ValueError("there is no home directory here: set HOME, or write an absolute path") from None
 
 
 class StoreSettings(_Section):
@@ -116,6 +120,14 @@ class UpstreamSettings(_Section):
             # Not repeated: what does not belong into a URL is most often a key.
             if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
                 raise ValueError(f"urls.{i}: write http(s)://host:port/path, without user, query or fragment")
+            try:
+                port = urlsplit(url).port
+            except ValueError:
+                port = 0
+            if port == 0:
+                raise ValueError(
+                    f"urls.{i}: its host or port is none: write for example http://10.0.0.11:8000"
+                )
         return self
 
 
@@ -133,7 +145,7 @@ class ResultCacheSettings(_Section):
 class Settings(_Section):
     """Everything that can be set."""
 
-    server: Server = Server()
+    server: Server = Field(default_factory=Server)  # not before it is needed: its default asks for HOME
     store: StoreSettings = StoreSettings()
     upstreams: list[UpstreamSettings] = [
         UpstreamSettings(name="local", kind="embedded", model="smollm2-135m")

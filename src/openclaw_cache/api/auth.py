@@ -147,7 +147,7 @@ def require_this_machine(peer: str | None, headers: Headers) -> None:
     """
     problem = None
     host: bytes | None = None
-    origin: bytes | None = None
+    origins: list[bytes] = []
     if peer is not None and peer not in ("127.0.0.1", "::1") and not is_loopback(peer):
         problem = "the connection does not come from this machine"
     for name, value in headers:
@@ -156,12 +156,12 @@ def require_this_machine(peer: str | None, headers: Headers) -> None:
                 problem = "there are two Host headers"
             host = value
         elif name == b"origin":
-            origin = value
+            origins.append(value)
         elif name == b"forwarded" or name.startswith(b"x-forwarded-"):
             problem = "it came through a proxy"
     if host is None or not _LOOPBACK_HOST.fullmatch(host):
         problem = problem or "its Host is not a loopback address"
-    elif origin is not None and origin not in (b"http://" + host, b"https://" + host):
+    elif any(origin not in (b"http://" + host, b"https://" + host) for origin in origins):
         problem = problem or "it was sent by another web page"
     if problem is not None:
         raise RequestError(

@@ -190,9 +190,10 @@ class Flight:
         """Let go of what every reader has read; give up readers that lag a whole buffer behind."""
         while self._readers:
             slowest = min(self._readers, key=_position)
-            while self._first_block < slowest.position and self.blocks:
-                self._held_bytes -= len(self.blocks.pop(0))
-                self._first_block += 1
+            read = self.blocks[: max(0, slowest.position - self._first_block)]
+            del self.blocks[: len(read)]  # at once: one by one it is quadratic in the number of blocks
+            self._held_bytes -= sum(map(len, read))
+            self._first_block += len(read)
             if self._held_bytes <= 2 * MAX_HELD_BYTES or len(self._readers) == 1:
                 return
             self._readers.discard(slowest)

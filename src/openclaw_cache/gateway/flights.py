@@ -27,6 +27,10 @@ class Flights:
         """Let later identical requests join."""
         self._by_key[key] = flight
 
+    def close(self) -> None:
+        """Close every flight to joiners; their present readers stay. Costs later requests a call each."""
+        self._by_key.clear()
+
     def remove(self, key: CacheKey, flight: Flight) -> None:
         """Close the flight to joiners; a newer flight under the same key stays."""
         if self._by_key.get(key) is flight:

@@ -5,6 +5,7 @@ decode → plan → result cache → single flight → upstream → (complete re
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +26,7 @@ from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
-from openclaw_cache.result.key import Keyer, canonical, decode
+from openclaw_cache.result.key import INLINE_BYTES, Keyer, canonical, decode
 from openclaw_cache.result.versions import Epochs
 from openclaw_cache.types import CacheKey, Entry, Headers, Identity, Json, Namespace
 
@@ -133,13 +134,15 @@ class Gateway:
         Raises:
             RequestError: what the client did wrong, or 504 for an unmet `only-if-cached`.
         """
-        body = decode(call.raw)
+        body = (
+            decode(call.raw) if len(call.raw) <= INLINE_BYTES else await asyncio.to_thread(decode, call.raw)
+        )
         request = openai.parse(body.value)
         identity = _Asking(call.headers, body.value)
-        if call.strict and not body.keyable:
+        if call.strict and (why := body.why or _other_model(body.value)):
             raise RequestError(
                 400,
-                f"this API key is limited to certain models, and the body can be read in two ways ({body.why})",
+                f"this API key is limited to certain models, and the body can be read in two ways ({why})",
                 code="ambiguous_body",
             )
         call.check(request.model, identity)
@@ -209,16 +212,20 @@ class Gateway:
         if epoch is None:
             self.metrics.degraded.labels("epoch_unknown").inc()
             return None
-        return self.keyer.key(
-            namespace=namespace,
-            path=call.path,
-            query=call.query,
-            upstream=upstream.name,
-            model_identity=upstream.model_identity,
-            epoch=epoch,
-            headers=header_rules.keyed(call.headers),
-            body=canonical(value, self.ignore),
-        )
+
+        def make() -> CacheKey:
+            return self.keyer.key(
+                namespace=namespace,
+                path=call.path,
+                query=call.query,
+                upstream=upstream.name,
+                model_identity=upstream.model_identity,
+                epoch=epoch,
+                headers=header_rules.keyed(call.headers),
+                body=canonical(value, self.ignore),
+            )
+
+        return make() if len(call.raw) <= INLINE_BYTES else await asyncio.to_thread(make)
 
     async def _lookup(
         self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest
@@ -253,9 +260,11 @@ class Gateway:
         """
         serving = [u for u in self.upstreams if u.serves(model)]
         names = {u.canonical_model(model) for u in serving} or {model}
-        names |= await self.cache.requested_as(model)
-        # A reply that is on its way now is older than this order: it must not be stored later.
+        # A reply that is on its way now is older than this order: it must not be stored, not even while the names
+        # are looked up, and nobody may join it, since the model that will have answered is not known yet.
         self.outdated_at[model] = time.monotonic()
+        self.flights.close()
+        names |= await self.cache.requested_as(model)
         durable = True
         for name in sorted(names):
             durable = (await self.epochs.bump(name)).durable and durable
@@ -330,6 +339,11 @@ class Gateway:
         if key is not None:
             self.flights.add(key, flight)
         return flight
+
+
+def _other_model(body: dict[str, Json]) -> str:
+    """A second spelling of `model`, which readers that ignore case (Go's encoding/json) may take; else empty."""
+    return next((name for name in body if name != "model" and name.casefold() == "model"), "")
 
 
 def _tells_usage_to(flight: Flight, request: ChatRequest) -> bool:

@@ -56,6 +56,9 @@ class Recorder:
         if self.cache is None and flight.streamed and isinstance(transcript, EventTranscript):
             self._count_last(transcript.events)
             return
+        if isinstance(transcript, EventTranscript) and transcript.progress.has_error:
+            self.refusal = "error"
+            return
         reply: Json
         try:
             if isinstance(transcript, EventTranscript):

@@ -41,7 +41,7 @@ class EventTranscript:
         except StreamError:
             raise _broken("sent an event larger than 16 MiB") from None
         for event in events:
-            if self._keeps:
+            if self._keeps and not self.progress.has_done:  # what follows [DONE] is no part of the reply
                 self.events.append(event.data)
             self.progress.add(event.data, event.event)
         return self._whole_events(chunk)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from openclaw_cache.errors import CorruptEntryError, StoreError, StoreFullError
 from openclaw_cache.result import aliases, eviction
 from openclaw_cache.result.entry import packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from openclaw_cache.result.entry import EntryCodec
     from openclaw_cache.result.eviction import EvictReport
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from openclaw_cache.result.memory import MemoryTier
     from openclaw_cache.store.store import Store
     from openclaw_cache.types import CacheKey, Entry, Namespace
+
+_INLINE_CHARS: Final = 1 << 20
+"""Packing this much takes 10 ms: more must not hold up the event loop."""
 
 Degraded = Literal["store_unavailable", "store_full", "entry_corrupt", "write_overflow"]
 """What became a miss, or was not stored; the label of `openclaw_cache_degraded_total`."""
@@ -108,18 +111,14 @@ class ResultCache:
         return entry
 
     def put(self, key: CacheKey, entry: Entry) -> None:
-        """Keep a complete reply: in memory at once, in the store soon after, in the order of the calls."""
-        entry = packed(entry)
-        self._memory.put(key, entry)
-        store_key = self._keyer.store_key(entry.namespace, key)
-        stored = self._codec.encode(store_key, entry)
-        if self._pending_bytes + len(stored) > self._max_pending_bytes:
-            self._on_degraded("write_overflow")
-            return
-        self._pending_bytes += len(stored)
-        write = asyncio.create_task(self._write(store_key, stored, entry.expires_at), name="result-write")
-        self._writes.add(write)
-        write.add_done_callback(self._writes.discard)
+        """Keep a complete reply: in memory at once, in the store soon after, in the order of the calls.
+
+        One with a prompt of more than a million characters is kept a moment later: a thread packs it first.
+        """
+        if len(entry.prompt) > _INLINE_CHARS:
+            self._start(self._pack_and_keep(key, entry))
+        elif (write := self._keep(key, packed(entry))) is not None:
+            self._start(write)
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait for the writes that are pending now. Returns whether all of them came to an end in time."""
@@ -174,6 +173,27 @@ class ResultCache:
             num_pending_writes=len(self._writes),
             pending_bytes=self._pending_bytes,
         )
+
+    def _start(self, write: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(write, name="result-write")
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+
+    async def _pack_and_keep(self, key: CacheKey, entry: Entry) -> None:
+        write = self._keep(key, await asyncio.to_thread(packed, entry))
+        if write is not None:
+            await write
+
+    def _keep(self, key: CacheKey, entry: Entry) -> Coroutine[None, None, None] | None:
+        """Put an entry into memory; return what writes it to the store, None where too much waits already."""
+        self._memory.put(key, entry)
+        store_key = self._keyer.store_key(entry.namespace, key)
+        stored = self._codec.encode(store_key, entry)
+        if self._pending_bytes + len(stored) > self._max_pending_bytes:
+            self._on_degraded("write_overflow")
+            return None
+        self._pending_bytes += len(stored)
+        return self._write(store_key, stored, entry.expires_at)
 
     async def _write(self, store_key: bytes, stored: bytes, expires_at: float) -> None:
         try:

@@ -35,6 +35,9 @@ MAX_DEPTH: Final = 254
 RESULT_PREFIX: Final = b"r:"
 """Every result entry's store key starts with this."""
 
+INLINE_BYTES: Final = 1 << 20
+"""Work on larger bodies takes tens of milliseconds: it belongs on a thread, beside the event loop."""
+
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
 _STORE_KEY: Final = re.compile(rb"r:[0-9a-f]{32}:([0-9a-f]{64})")
 _by_name = itemgetter(0)

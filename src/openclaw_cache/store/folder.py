@@ -57,6 +57,7 @@ class ServerFolder:
         Raises:
             ConfigError: it cannot be made or written.
         """
+        _quoted(self.path)
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:

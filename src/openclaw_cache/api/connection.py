@@ -1,0 +1,96 @@
+"""One HTTP/1.1 connection: uvicorn's, with bounds on a request's head, and deaf to offers of another protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Request line and headers of a head that has not ended: unbounded, it would fill the memory."""
+
+HEAD_TIMEOUT_S = 30.0
+"""For a head to arrive, counted from the connection or the head's first byte: what never comes holds a descriptor."""
+
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """Answers 431 to a head that is too long, 408 to one that does not arrive in time.
+
+    An `Upgrade` is ignored, as RFC 9110 §7.8 allows: the parser would take the body for the other protocol's.
+    Java's own HTTP client offers `h2c` with every request over plain HTTP.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._expects_head = True
+        self._is_head_open = False
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Wait for the first head."""
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, then look whether a head is still open, which it rarely is."""
+        super().data_received(_without_upgrade(data) if self._expects_head else data)
+        if self._is_head_open:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(b"431 Request Header Fields Too Large")
+            elif self._head_timer is None:
+                self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._head_is_late)
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        super().on_message_begin()
+        self._is_head_open, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """A head has ended."""
+        self._expects_head = self._is_head_open = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """A body has ended: what follows is another head."""
+        self._expects_head = True
+        super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self._is_head_open:
+            self._refuse(b"408 Request Timeout")
+        else:  # nothing came at all
+            self.transport.close()
+
+    def _refuse(self, status: bytes) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.abort()  # a reply to an earlier request is being written: nothing may come between
+        elif not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
+            self.transport.close()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """Rename the `Upgrade` field of a head. A field that is cut between two packets is not found."""
+    end = data.find(b"\r\n\r\n")
+    end = len(data) if end < 0 else end
+    if data.find(b"pgrade:", 0, end) < 0 and data.find(b"PGRADE:", 0, end) < 0:
+        return data
+    return _UPGRADE.sub(b"\r\nx-ignored-upgrade:", data[:end]) + data[end:]
