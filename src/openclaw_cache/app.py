@@ -27,6 +27,7 @@ from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import ConfigError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.gateway.policy import Policy
+from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe import logs
 from openclaw_cache.observe.metrics import Metrics
@@ -97,14 +98,15 @@ class App:
         )
         self._stack.push_async_callback(cache.flush, FLUSH_TIMEOUT_S)
         credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
+        policy = Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools)
         gateway = Gateway(
             upstreams=upstreams,
             cache=cache,
             epochs=epochs,
             keyer=keyer,
-            policy=Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools),
+            policy=policy,
+            readings=Readings(policy, frozenset(rules.ignore)),
             metrics=self.metrics,
-            ignore=frozenset(rules.ignore),
             ttl_s=rules.ttl,
             credential_namespace=lambda token: Namespace(
                 f"credential-{blake3(token, key=credential_key).hexdigest(8)}"

@@ -4,11 +4,16 @@ from typing import Any
 
 import pytest
 
-from openclaw_cache.gateway.identity import MAX_LABEL_CHARS, identify
+from openclaw_cache.gateway import identity
+from openclaw_cache.gateway.identity import MAX_LABEL_CHARS, labels
 from openclaw_cache.types import Headers, Identity
 
 LINE = "Runtime: agent=main | session=agent:main:conv1 | sessionId=s-1 | host=lobster | shell=bash"
 NONE: Headers = []
+
+
+def identify(headers: Headers, told: dict[str, Any]) -> Identity:
+    return identity.identify(headers, labels(told))
 
 
 def body(*messages: Any, **fields: Any) -> dict[str, Any]:

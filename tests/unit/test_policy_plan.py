@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from openclaw_cache.dialects.openai import parse
-from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan
+from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, body_reason, plan
 
 USER = {"role": "user", "content": "hi"}
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
@@ -21,7 +21,8 @@ def planned(
     **fields: Any,
 ) -> Cacheable | Bypass:
     body = {"model": "m", "messages": [USER], **fields}
-    return plan(parse(body), body, keyable, why, control or Control(), policy or Policy())
+    request = parse(body)
+    return plan(request, body_reason(request, body, keyable, why, policy or Policy()), control or Control())
 
 
 def test_plain_request_is_shared() -> None:
@@ -113,8 +114,10 @@ def test_captured_openclaw_requests_bypass_as_tools_and_summariser(data_root: Pa
             body = captured["body"]
             if captured.get("path") != "/v1/chat/completions":
                 continue
-            lenient = plan(parse(body), body, True, "", Control(), Policy(tools="cache"))
-            outcome = plan(parse(body), body, True, "", Control(), Policy())
+            request = parse(body)
+            with_tools = body_reason(request, body, True, "", Policy(tools="cache"))
+            lenient = plan(request, with_tools, Control())
+            outcome = plan(request, body_reason(request, body, True, "", Policy()), Control())
             assert isinstance(outcome, Bypass)
             told[outcome.reason] = told.get(outcome.reason, 0) + 1
             # with tools let in, everything but the summariser is cacheable and joinable

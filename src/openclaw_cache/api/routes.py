@@ -171,7 +171,7 @@ class Routes:
             "duration_ms": round((ended - arrived) * 1e3, 3),
         }
         if outcome is not None:
-            identity = outcome.identity()
+            identity = outcome.identity
             fields |= {
                 "detail": outcome.detail,
                 "model": outcome.model[:128],
@@ -255,10 +255,9 @@ class Routes:
 
 
 def _call(scope: Scope, raw: bytes, principal: Principal, request_id: str) -> Call:
-    def check(model: str, identity: Callable[[], Identity]) -> None:
+    def check(model: str, identity: Identity) -> None:
         principal.check_model(model)
-        if "*" not in principal.agents:
-            principal.check_agent(identity().agent)
+        principal.check_agent(identity.agent)
 
     return Call(
         path=scope["path"],

@@ -5,7 +5,6 @@ decode → plan → result cache → single flight → upstream → (complete re
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,12 +20,13 @@ from openclaw_cache.gateway.flight import Flight, Reader, Source, Transcript
 from openclaw_cache.gateway.flights import Flights
 from openclaw_cache.gateway.identity import identify
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan
+from openclaw_cache.gateway.reading import Reading, Readings
 from openclaw_cache.gateway.recorder import Recorder
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
-from openclaw_cache.result.key import INLINE_BYTES, Keyer, canonical, decode
+from openclaw_cache.result.key import Keyer, decode
 from openclaw_cache.result.versions import Epochs
 from openclaw_cache.types import CacheKey, Entry, Headers, Identity, Json, Namespace
 
@@ -47,24 +47,8 @@ class Call:
     request_id: str
     strict: bool = False
     """Whether the body must read one way only: of two `model` members the upstream may take the other one."""
-    check: Callable[[str, Callable[[], Identity]], None] = lambda _model, _identity: None
+    check: Callable[[str, Identity], None] = lambda _model, _identity: None
     """Raises RequestError where the client may not use this model or be this agent."""
-
-
-class _Asking:
-    """Who is asking, found out when first asked; `functools.cache` costs more than `identify` itself."""
-
-    __slots__ = ("_body", "_found", "_headers")
-
-    def __init__(self, headers: Headers, body: dict[str, Json]) -> None:
-        self._headers = headers
-        self._body = body
-        self._found: Identity | None = None
-
-    def __call__(self) -> Identity:
-        if self._found is None:
-            self._found = identify(self._headers, self._body)
-        return self._found
 
 
 @dataclass(slots=True)
@@ -77,7 +61,7 @@ class Outcome:
     upstream: str
     namespace: Namespace
     stream: bool
-    identity: Callable[[], Identity]
+    identity: Identity
     detail: str = ""
     age_s: int | None = None
     prompt_tokens: int | None = None
@@ -119,8 +103,8 @@ class Gateway:
     epochs: Epochs
     keyer: Keyer
     policy: Policy
+    readings: Readings
     metrics: Metrics
-    ignore: frozenset[str] = frozenset()
     ttl_s: float = 86400.0
     credential_namespace: Callable[[bytes], Namespace] = lambda _: Namespace("default")
     wall: Callable[[], float] = time.time
@@ -134,26 +118,24 @@ class Gateway:
         Raises:
             RequestError: what the client did wrong, or 504 for an unmet `only-if-cached`.
         """
-        body = (
-            decode(call.raw) if len(call.raw) <= INLINE_BYTES else await asyncio.to_thread(decode, call.raw)
-        )
-        request = openai.parse(body.value)
-        identity = _Asking(call.headers, body.value)
-        if call.strict and (why := body.why or _other_model(body.value)):
+        reading, value = await self.readings.read(call.raw)
+        request = reading.request
+        identity = identify(call.headers, reading.labels)
+        if call.strict and reading.ambiguity:
             raise RequestError(
                 400,
-                f"this API key is limited to certain models, and the body can be read in two ways ({why})",
+                "this API key is limited to certain models, and the body can be read in two ways "
+                f"({reading.ambiguity})",
                 code="ambiguous_body",
             )
         call.check(request.model, identity)
         upstream = self.upstream_for(request.model)
         namespace = self._namespace(call, upstream)
         control = Control.parse(call.headers)
-        planned = plan(request, body.value, body.keyable, body.why, control, self.policy)
-
+        planned = plan(request, reading.reason, control)
         key: CacheKey | None = None
         if planned.reads or planned.writes:
-            key = await self._key(call, upstream, namespace, request.model, body.value)
+            key = await self._key(call, upstream, namespace, reading)
         outcome = Outcome(
             "miss",
             f"{CACHE_NAME}; fwd=miss",
@@ -181,7 +163,7 @@ class Gateway:
                 kind="api_error",
                 code="not_cached",
             )
-        return self._follow(call, upstream, request, body.value, key, planned, outcome)
+        return self._follow(call, upstream, request, value, key, planned, outcome)
 
     def upstream_for(self, model: str) -> Upstream:
         """The first upstream that serves `model`. Raises RequestError (404) naming those there are."""
@@ -206,26 +188,22 @@ class Gateway:
         return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
 
     async def _key(
-        self, call: Call, upstream: Upstream, namespace: Namespace, model: str, value: dict[str, Json]
+        self, call: Call, upstream: Upstream, namespace: Namespace, reading: Reading
     ) -> CacheKey | None:
-        epoch = await self.epochs.current(upstream.canonical_model(model))
+        epoch = await self.epochs.current(upstream.canonical_model(reading.request.model))
         if epoch is None:
             self.metrics.degraded.labels("epoch_unknown").inc()
             return None
-
-        def make() -> CacheKey:
-            return self.keyer.key(
-                namespace=namespace,
-                path=call.path,
-                query=call.query,
-                upstream=upstream.name,
-                model_identity=upstream.model_identity,
-                epoch=epoch,
-                headers=header_rules.keyed(call.headers),
-                body=canonical(value, self.ignore),
-            )
-
-        return make() if len(call.raw) <= INLINE_BYTES else await asyncio.to_thread(make)
+        return self.keyer.key(
+            namespace=namespace,
+            path=call.path,
+            query=call.query,
+            upstream=upstream.name,
+            model_identity=await upstream.model_identity(),
+            epoch=epoch,
+            headers=header_rules.keyed(call.headers),
+            body=reading.body_hash,
+        )
 
     async def _lookup(
         self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest
@@ -276,7 +254,7 @@ class Gateway:
         call: Call,
         upstream: Upstream,
         request: ChatRequest,
-        value: dict[str, Json],
+        value: dict[str, Json] | None,
         key: CacheKey | None,
         planned: Cacheable | Bypass,
         outcome: Outcome,
@@ -288,6 +266,8 @@ class Gateway:
             outcome.outcome = "collapsed"
             outcome.cache_status = f"{CACHE_NAME}; fwd=miss; collapsed"
             return Following(outcome, joined.join(), request)
+        if value is None:  # these bytes were read before, and only their meaning was kept
+            value = decode(call.raw).value
         asks_usage = request.stream and not request.include_usage and upstream.ask_usage and planned.writes
         recorder = Recorder(
             cache=self.cache if planned.writes else None,
@@ -301,6 +281,7 @@ class Gateway:
             metrics=self.metrics,
             has_usage_event=asks_usage or request.include_usage,
             outdated_at=self.outdated_at,
+            is_same_model=upstream.identity_check(),
         )
         sent = header_rules.outgoing(
             call.headers, with_credentials=not call.keyed and upstream.api_key is None
@@ -339,11 +320,6 @@ class Gateway:
         if key is not None:
             self.flights.add(key, flight)
         return flight
-
-
-def _other_model(body: dict[str, Json]) -> str:
-    """A second spelling of `model`, which readers that ignore case (Go's encoding/json) may take; else empty."""
-    return next((name for name in body if name != "model" and name.casefold() == "model"), "")
 
 
 def _tells_usage_to(flight: Flight, request: ChatRequest) -> bool:

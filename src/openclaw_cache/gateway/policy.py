@@ -147,24 +147,18 @@ _SHARED: Final = Cacheable()
 _ALONE: Final = Cacheable(joinable=False)
 
 
-def plan(
-    request: ChatRequest, body: dict[str, Json], keyable: bool, why: str, control: Control, policy: Policy
-) -> Cacheable | Bypass:
-    """Decide what may be done with a request. A few µs, whatever the size of the body.
+def plan(request: ChatRequest, reason: Reason | None, control: Control) -> Cacheable | Bypass:
+    """Decide what may be done with a request.
 
-    The first reason in the order of `Reason` wins: the operator's switch, bodies without a key, what the
-    request asks for, and last the caller's own wishes. A request with an explicit temperature above 0 and
-    no seed is never joined to another: parallel samples of one prompt want different replies.
+    The first reason in the order of `Reason` wins: those that lie in the body (`body_reason`), and last the
+    caller's own wishes. A request with an explicit temperature above 0 and no seed is never joined to another:
+    parallel samples of one prompt want different replies.
 
     Args:
         request: the parsed request.
-        body: its decoded body.
-        keyable: whether the body has a key.
-        why: where it has none, the word for it.
+        reason: why its body bypasses the cache, if it does.
         control: the caller's wishes.
-        policy: the operator's settings.
     """
-    reason = _reason(request, body, keyable, why, policy)
     if reason is not None:
         return Bypass(reason)
     if control.no_store:
@@ -174,9 +168,18 @@ def plan(
     return _ALONE if _is_sampled(request) else _SHARED
 
 
-def _reason(
+def body_reason(
     request: ChatRequest, body: dict[str, Json], keyable: bool, why: str, policy: Policy
 ) -> Reason | None:
+    """Why a body bypasses the cache under these settings; None where it need not. A few µs, whatever its size.
+
+    Args:
+        request: the parsed request.
+        body: its decoded body.
+        keyable: whether the body has a key.
+        why: where it has none, the word for it.
+        policy: the operator's settings.
+    """
     if not policy.enabled:
         return Reason.DISABLED
     if not keyable:

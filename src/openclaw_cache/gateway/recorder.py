@@ -40,6 +40,8 @@ class Recorder:
     has_usage_event: bool
     outdated_at: Mapping[str, float]
     """When replies of a model were invalidated; what began before is not stored."""
+    is_same_model: Callable[[], bool]
+    """Whether the model is still the one that the key names."""
     began_at: float = field(default_factory=time.monotonic)
     stored: bool = False
     refusal: str = ""
@@ -110,7 +112,7 @@ class Recorder:
             self.refusal = refusal
             return
         model = str(reply.get("model") or self.request.model)
-        if self.outdated_at.get(model, 0.0) >= self.began_at:
+        if self.outdated_at.get(model, 0.0) >= self.began_at or not self.is_same_model():
             self.refusal = "outdated"
             return
         now = self.wall()

@@ -146,10 +146,25 @@ class Upstream:
             return model in self.pod.model_ids
         return any(fnmatch.fnmatchcase(model, pattern) for pattern in self.models)
 
-    @property
-    def model_identity(self) -> str:
-        """What the weights are, as far as known: part of the key."""
-        return (self.pod.fingerprint or "") if self.pod is not None else ""
+    async def model_identity(self) -> str:
+        """What the weights are, as far as they can be known: part of the key.
+
+        Waits for an embedded engine that has not been up yet: without its weights' hash a reply of other weights
+        could be taken for one of these. Raises RequestError (503) where it does not come up.
+        """
+        if self.pod is None:
+            return ""
+        if self.pod.fingerprint is None:
+            await self._ready(self.pod)
+        return self.pod.fingerprint or ""
+
+    def identity_check(self) -> Callable[[], bool]:
+        """Tells later whether the model is still the one of now."""
+        pod = self.pod
+        if pod is None:
+            return lambda: True
+        fingerprint = pod.fingerprint
+        return lambda: pod.fingerprint == fingerprint
 
     def canonical_model(self, model: str) -> str:
         """The name under which epochs are kept: the pod's own name for any of its aliases."""
@@ -222,20 +237,25 @@ class Upstream:
         if self.pod is None:
             self._turn += 1
             return self.urls[self._turn % len(self.urls)]
-        if not self.pod.is_ready:
-            try:
-                await self.pod.wait_ready(READY_WAIT_S)
-            except (TimeoutError, ConfigError) as e:
-                raise RequestError(
-                    503,
-                    f"upstream {self.name!r}: {e}",
-                    kind="api_error",
-                    code="model_not_ready",
-                    retry_after_s=5,
-                ) from None
+        await self._ready(self.pod)
         if self.pod.url is None:
             raise _unreachable(self.name, ConnectionError("the engine has just ended"))
         return self.pod.url
+
+    async def _ready(self, pod: Pod) -> None:
+        """Wait for the engine. Raises RequestError (503) where it does not come up."""
+        if pod.is_ready:
+            return
+        try:
+            await pod.wait_ready(READY_WAIT_S)
+        except (TimeoutError, ConfigError) as e:
+            raise RequestError(
+                503,
+                f"upstream {self.name!r}: {e}",
+                kind="api_error",
+                code="model_not_ready",
+                retry_after_s=5,
+            ) from None
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:

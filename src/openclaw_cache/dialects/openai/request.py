@@ -18,11 +18,10 @@ class ChatRequest:
     """What the gateway needs to know of a chat request.
 
     `n`, `temperature`, `seed` and the two limits are the client's own values, None where absent or null:
-    the upstream judges them, we only compare. `messages` is the body's own list, not a copy.
+    the upstream judges them, we only compare. Small, so that it may be kept after its body is gone.
     """
 
     model: str
-    messages: list[Json]
     stream: bool
     include_usage: bool
     has_tools: bool
@@ -59,7 +58,6 @@ def parse(body: Json) -> ChatRequest:
     options = get("stream_options")
     return ChatRequest(
         model=model,
-        messages=messages,
         stream=stream is True,
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
         has_tools=bool(get("tools") or get("functions")) or any(map(_is_tool_turn, messages)),

@@ -1,0 +1,88 @@
+"""What a request's body says, read once for all requests of the same bytes.
+
+An agent's request is hundreds of kilobytes, and a hit for it is mostly the work of parsing, sorting and hashing
+those again. Bytes that were read before are recognised by their hash, and only what was found in them is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from blake3 import blake3
+
+from openclaw_cache.dialects import openai
+from openclaw_cache.dialects.openai import ChatRequest
+from openclaw_cache.gateway.identity import BodyLabels, labels
+from openclaw_cache.gateway.policy import Policy, Reason, body_reason
+from openclaw_cache.result.key import INLINE_BYTES, canonical, decode
+from openclaw_cache.result.s3fifo import S3Fifo
+from openclaw_cache.types import Json
+
+NUM_READINGS: Final = 4096
+"""How many are remembered, about 1 kB each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that the gateway needs to know of a body to look its reply up."""
+
+    request: ChatRequest
+    reason: Reason | None
+    """Why requests with this body bypass the cache, whatever their headers say."""
+    ambiguity: str
+    """How two receivers could read the body differently, one word; empty where they cannot."""
+    body_hash: bytes
+    """BLAKE3 of the canonical body, empty where it has none."""
+    labels: BodyLabels
+
+
+class Readings:
+    """Reads bodies under fixed settings.
+
+    Args:
+        policy: The operator's settings.
+        ignore: Fields that do not tell requests apart (`result.key.canonical`).
+    """
+
+    def __init__(self, policy: Policy, ignore: frozenset[str]) -> None:
+        self._policy = policy
+        self._ignore = ignore
+        self._known: S3Fifo[bytes, Reading] = S3Fifo(NUM_READINGS, ghost_cost=1)
+
+    async def read(self, raw: bytes) -> tuple[Reading, dict[str, Json] | None]:
+        """What `raw` says, and its decoded value where it had to be decoded.
+
+        Cost: one hash of `raw` where it is known (0.04 ms for 232 kB), else 0.8 ms; large bodies on a thread.
+
+        Raises:
+            RequestError: 400, see `result.key.decode` and `dialects.openai.parse`.
+        """
+        if len(raw) > INLINE_BYTES:
+            return await asyncio.to_thread(self._read, raw)
+        name = blake3(raw).digest()
+        known = self._known.get(name)
+        if known is not None:
+            return known, None
+        reading, value = self._read(raw)
+        self._known.put(name, reading, 1)
+        return reading, value
+
+    def _read(self, raw: bytes) -> tuple[Reading, dict[str, Json]]:
+        body = decode(raw)
+        request = openai.parse(body.value)
+        reason = body_reason(request, body.value, body.keyable, body.why, self._policy)
+        hashed = blake3(canonical(body.value, self._ignore)).digest() if body.keyable else b""
+        return Reading(
+            request=request,
+            reason=reason,
+            ambiguity=body.why or _other_model(body.value),
+            body_hash=hashed,
+            labels=labels(body.value),
+        ), body.value
+
+
+def _other_model(body: dict[str, Json]) -> str:
+    """A second spelling of `model`, which readers that ignore case (Go's encoding/json) may take; else empty."""
+    return next((name for name in body if name != "model" and name.casefold() == "model"), "")
