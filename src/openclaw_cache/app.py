@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 
-import orjson
 import structlog
-import uvicorn
 from blake3 import blake3
 
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.auth import Authenticator, Principal, is_loopback
-from openclaw_cache.api.connection import BoundedConnection
 from openclaw_cache.api.models import Models
 from openclaw_cache.api.routes import Limits, Routes
 from openclaw_cache.config import ApiKey, Settings, UpstreamSettings
@@ -29,7 +22,6 @@ from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.gateway.policy import Policy
 from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.gateway.upstream import Upstream
-from openclaw_cache.observe import logs
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result import secret as fleet_secret
 from openclaw_cache.result.cache import ResultCache
@@ -41,7 +33,6 @@ from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.valkey import ValkeyStore
 from openclaw_cache.types import Namespace
 
-SERVER_FILE = "server.json"
 FLUSH_TIMEOUT_S = 10.0
 
 _WEAK_KEYS = frozenset({
@@ -95,8 +86,9 @@ class App:
             keyer=keyer,
             codec=EntryCodec(secret),
             on_degraded=self._degraded,
+            exclusive=embedded is not None,
         )
-        self._stack.push_async_callback(cache.flush, FLUSH_TIMEOUT_S)
+        self._stack.push_async_callback(cache.aclose, FLUSH_TIMEOUT_S)
         credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
         policy = Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools)
         gateway = Gateway(
@@ -140,7 +132,7 @@ class App:
             return "shutting down"
         for name, pod in self.pods.items():
             if pod.state != "ready":
-                return f"the embedded model of upstream {name!r} is {pod.state}"
+                return f"the embedded model of upstream {name!r}: {pod.state}"
         return None
 
     async def _start_store(self) -> tuple[EmbeddedValkey | None, ValkeyStore]:
@@ -227,124 +219,6 @@ class App:
             _log.warning("store is down", reason=reason, effect="requests go on without it")
 
 
-async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str, str] | None = None) -> None:
-    """Run the gateway until SIGTERM or SIGINT, then drain: in-flight replies finish, writes are flushed.
-
-    Raises:
-        ConfigError: naming the setting at fault.
-    """
-    logs.configure()
-    server_settings = settings.server
-    app = App(settings, say, os.environ if env is None else env)
-    server_file = server_settings.data_dir / SERVER_FILE
-    loop, main = asyncio.get_running_loop(), asyncio.current_task()
-    assert main is not None  # noqa: S101 - always inside a task
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, main.cancel)  # until the server takes over
-    try:
-        await app.start()
-        server = _Server(
-            uvicorn.Config(
-                app.asgi,
-                host=server_settings.host,
-                port=server_settings.port,
-                loop="none",
-                http=BoundedConnection,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=max(1, round(server_settings.drain_timeout)),
-            ),
-            app,
-        )
-        announcing = asyncio.create_task(_announce(app, server, server_file, say))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.handle_exit, number, None)
-        try:
-            await server.serve()
-        finally:
-            announcing.cancel()
-        if not server.started:
-            raise ConfigError(
-                f"server.port: cannot listen on {server_settings.host}:{server_settings.port} "
-                "(is it in use?): choose another with --port, 0 for any free one"
-            )
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, lambda: None)  # a second one must not cut off the stop
-        _withdraw(server_file)
-        await app.stop()
-        logs.flush()
-
-
-class _Server(uvicorn.Server):
-    """Uvicorn, telling the app when draining begins, and leaving signals to us.
-
-    Uvicorn raises a caught signal again when it returns, which would end the process before writes are flushed.
-    """
-
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
-        super().__init__(config)
-        self._app = app
-        self.listening = asyncio.Event()
-
-    def handle_exit(self, sig: int, frame: object) -> None:
-        self._app.draining = True
-        super().handle_exit(sig, None)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
-        try:
-            await super().startup()
-            self.listening.set()
-        except SystemExit:  # uvicorn exits the process when it cannot bind; we name the setting instead
-            self.should_exit = True
-
-
-async def _announce(app: App, server: _Server, server_file: Path, say: Callable[[str], None]) -> None:
-    """Write where we listen for the CLI, and print it with a line to try once the models answer."""
-    await server.listening.wait()
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    if ipaddress.ip_address(host).is_unspecified:
-        shown = "127.0.0.1"
-    url = f"http://{shown}:{port}"
-    draft = server_file.with_suffix(".tmp")
-    draft.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
-    draft.replace(server_file)
-    say(f"listening on {url}")
-    for name, pod in app.pods.items():
-        say(f"{name}: loading {pod.model_ids[0]} …")
-        await pod.wait_ready(float("inf"))
-    for upstream in app.settings.upstreams:
-        serving = (
-            app.pods[upstream.name].model_ids[0] if upstream.name in app.pods else ", ".join(upstream.urls)
-        )
-        say(f"upstream {upstream.name}: {serving}")
-    model = next((p.model_ids[0] for p in app.pods.values()), "MODEL")
-    say("ready; try:")
-    body = orjson.dumps(
-        {"model": model, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
-    ).decode()
-    say(f"  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'")
-
-
-def _withdraw(server_file: Path) -> None:
-    """Remove the note of where we listen, unless it is another gateway's."""
-    try:
-        if orjson.loads(server_file.read_bytes())["pid"] == os.getpid():
-            server_file.unlink()
-    except (OSError, ValueError, KeyError):
-        pass  # there is none, or it is not ours
-
-
 def _authenticator(settings: Settings, env: Mapping[str, str]) -> Authenticator:
     """Keys from the settings; refuses an open door.
 
@@ -364,10 +238,13 @@ def _authenticator(settings: Settings, env: Mapping[str, str]) -> Authenticator:
             raise ConfigError(f"server.keys.{i}: the same key stands there twice")
         keys[digest] = _principal(key)
     if not is_loopback(server.host):
-        if not keys or admin_key is None:
-            missing = "server.admin_key_env" if keys else "server.keys"
+        missing = [
+            n for n, given in (("server.keys", keys), ("server.admin_key_env", admin_key)) if not given
+        ]
+        if missing:
             raise ConfigError(
-                f"server.host: {server.host} is open to other machines: set {missing} too, or listen on 127.0.0.1"
+                f"server.host: {server.host} is open to other machines: set {' and '.join(missing)} too, "
+                "or listen on 127.0.0.1"
             )
         weak_digests = {hashlib.sha256(k.encode()).digest() for k in _WEAK_KEYS}
         if any(k.lower() in _WEAK_KEYS for k in plain) or not weak_digests.isdisjoint(keys):

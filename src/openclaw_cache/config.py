@@ -96,7 +96,7 @@ class UpstreamSettings(_Section):
 
     name: str = Field(pattern=NAME_PATTERN)
     kind: Literal["embedded", "openai"]
-    model: str | None = None
+    model: str | None = Field(None, min_length=1)
     threads: int | None = Field(None, ge=1)
     max_waiting: int = Field(32, ge=0)
     urls: list[str] = []
@@ -214,11 +214,28 @@ def describe(loaded: Provenance) -> list[tuple[str, str, str]]:
                 dotted = f"{section}.{field}"
                 shown = _plain(getattr(value, field), type(value).model_fields[field].metadata)
                 if dotted == "store.url":
-                    shown = re.sub(r"://.*@", "://***@", shown)
+                    shown = _without_password(shown)
                 rows.append((dotted, shown, loaded.sources.get(dotted, "default")))
         else:
             rows.append((section, _plain(value), loaded.sources.get(section, "default")))
     return rows
+
+
+def values(loaded: Provenance) -> dict[str, Any]:
+    """Every setting by dotted field, as JSON values: sizes in bytes, durations in seconds; keys are masked."""
+    dumped = loaded.settings.model_dump(mode="json")
+    for key in dumped["server"]["keys"]:
+        key |= {secret: "***" for secret in ("key", "key_sha256") if key[secret]}
+    found: dict[str, Any] = {}
+    for field in known_fields():
+        section, _, name = field.partition(".")
+        found[field] = dumped[section][name] if name else dumped[section]
+    found["store.url"] = _without_password(found["store.url"])
+    return found
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"://.*@", "://***@", url)
 
 
 def _plain(value: object, metadata: Sequence[object] = ()) -> str:
@@ -272,7 +289,9 @@ def _read_yaml(file: Path) -> dict[str, object]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"cannot read the configuration file {file}: {e}") from None
+        raise ConfigError(
+            f"cannot read the configuration file {file}: {e.strerror if isinstance(e, OSError) else e}"
+        ) from None
     try:
         data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader that also refuses twins
     except yaml.YAMLError as e:

@@ -521,12 +521,13 @@ async def test_a_frozen_store_costs_no_answer_is_counted_logged_once_and_heals(
             assert (await ask(session, own, chat(f"during {i}"))).status == 200
         assert (await ask(session, own, chat("before"))).is_hit  # memory and its epoch are still there
         assert (await ask(session, own, chat("during 0"))).is_hit
+        # No answer waited for the store, so its silence may not have been noticed yet.
+        await until(lambda: is_counted(session, own, "store_unavailable"))
         began = time.monotonic()
         for i in range(10):
             await ask(session, own, chat(f"later {i}"))
         # Not a measure of speed: ten waits for a store that is known to be down would take 2 s.
         assert time.monotonic() - began < 2.0
-        assert await metric(session, own, 'openclaw_cache_degraded_total{what="store_unavailable"}') > 0
         assert (await get(session, own, "/readyz")).status == 200
         assert json.loads((await get(session, own, "/admin/status")).body)["store"]["up"] is False
     finally:
@@ -580,7 +581,7 @@ async def test_a_full_store_costs_no_answer_and_is_counted(
         answered = await ask(session, own, chat(f"during {i}"))
         assert (answered.status, answered.cache_status) == (200, "openclaw-cache; fwd=miss; stored")
         assert (await ask(session, own, chat(f"during {i}"))).is_hit  # memory has it
-    await until(lambda: metric_is_positive(session, own))
+    await until(lambda: is_counted(session, own, "store_full"))
     valkey.config_set("maxmemory", "100mb")
     await ask(session, own, chat("after"))
     await until(lambda: len(valkey.keys("r:*")) >= 2)
@@ -589,5 +590,5 @@ async def test_a_full_store_costs_no_answer_and_is_counted(
     assert events.count("degraded") == 1
 
 
-async def metric_is_positive(session: aiohttp.ClientSession, gateway: RunningGateway) -> bool:
-    return await metric(session, gateway, 'openclaw_cache_degraded_total{what="store_full"}') > 0
+async def is_counted(session: aiohttp.ClientSession, gateway: RunningGateway, what: str) -> bool:
+    return await metric(session, gateway, f'openclaw_cache_degraded_total{{what="{what}"}}') > 0

@@ -281,8 +281,6 @@ async def test_hop_by_hop_headers_stay_on_their_hop_in_both_directions(
 
 async def test_our_own_request_headers_stay_here(gateway: Served, upstream: ScriptedUpstream) -> None:
     own = {
-        "cache-control": "max-age=60",
-        "pragma": "no-cache",
         "x-openclaw-agent": "a",
         "x-openclaw-semantic": "off",
         "x-openclaw-domain": "d",
@@ -437,3 +435,11 @@ async def test_an_upstreams_events_reach_the_client_as_they_arrive(
         go_on.set()
         assert await response.read() == b"".join(events[1:])
     upstream.script = sends()
+
+
+async def test_the_clients_cache_control_reaches_the_caches_behind_us(
+    gateway: Served, upstream: ScriptedUpstream
+) -> None:
+    """RFC 9111 §5.2.1: request directives are for all caches on the way."""
+    await gateway.ask(headers={"cache-control": "no-cache"})
+    assert ("cache-control", "no-cache") in upstream.calls[0].headers

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from openclaw_cache.errors import StoreFullError, StoreUnavailableError
+from openclaw_cache.store.store import StoreInfo
 
 
 class DictStore:
@@ -67,3 +68,7 @@ class DictStore:
     async def make_durable(self) -> bool:
         await self._call("make_durable")
         return self.durable
+
+    async def info(self) -> StoreInfo:
+        await self._call("info")
+        return StoreInfo("0", 0.0, 0, None, len(self.data), 0, self.durable)

@@ -150,7 +150,7 @@ def test_print_config_shows_each_value_and_its_source(run: Run, tmp_path: Path) 
     code, out, _ = run(*args, "--json")
     shown = json.loads(out)
     assert code == 0
-    assert shown["result_cache.ttl"] == {"value": "1h30m", "source": "command line"}
+    assert shown["result_cache.ttl"] == {"value": 5400.0, "shown": "1h30m", "source": "command line"}
     assert not (tmp_path / "data").exists()  # nothing was started
 
 
@@ -168,8 +168,8 @@ def test_set_takes_lists_and_null_and_wins_over_everything(run: Run) -> None:
     code, out, _ = run(*args, OPENCLAW_CACHE_SERVER__SECRET_FILE="/tmp/secret")
     assert code == 0
     shown = json.loads(out)
-    assert "10.0.0.1:8000" in shown["upstreams"]["value"]
-    assert shown["server.secret_file"] == {"value": "null", "source": "command line"}
+    assert [u["urls"] for u in shown["upstreams"]["value"]] == [["http://10.0.0.1:8000"]]
+    assert shown["server.secret_file"] == {"value": None, "shown": "null", "source": "command line"}
 
 
 def test_no_key_is_shown_by_print_config(run: Run, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import fnmatch
+import hashlib
 
 import msgspec
 import pytest
@@ -45,7 +46,12 @@ class Node:
     """One gateway's result cache; `degraded` lists what was counted."""
 
     def __init__(
-        self, store: DictStore, *, max_pending_bytes: int = 1 << 20, memory_bytes: int = 1 << 20
+        self,
+        store: DictStore,
+        *,
+        max_pending_bytes: int = 1 << 20,
+        memory_bytes: int = 1 << 20,
+        exclusive: bool = False,
     ) -> None:
         self.now = NOW
         self.degraded: list[str] = []
@@ -57,6 +63,7 @@ class Node:
             self.keyer,
             EntryCodec(SECRET),
             on_degraded=self.degraded.append,
+            exclusive=exclusive,
             clock=lambda: self.now,
             max_pending_bytes=max_pending_bytes,
         )
@@ -180,6 +187,72 @@ async def test_an_entry_too_large_for_memory_is_still_served_by_the_store(store:
     await node.stored(1, msgspec.structs.replace(entry(), reply=b"x" * 5_000))
     assert node.cache.peek(key(1), NOW) is None
     assert await node.cache.fetch(TEAM, key(1)) is not None
+
+
+# a store of our own
+
+
+def spread(number: int) -> CacheKey:
+    """A key as uniform as a hash: those of `key` look all the same to a filter."""
+    return CacheKey(hashlib.sha256(str(number).encode()).digest())
+
+
+async def test_a_store_of_our_own_is_asked_only_for_what_it_may_hold(store: DictStore) -> None:
+    before = Node(store, exclusive=True)
+    before.cache.put(spread(1), entry())
+    assert await before.cache.aclose(5)
+
+    node = Node(store, exclusive=True)
+    assert (
+        await node.cache.fetch(TEAM, spread(9)) is None
+    )  # nothing is known yet: this asks, and starts a scan
+    await asyncio.sleep(0.01)
+    store.calls.clear()
+    assert [await node.cache.fetch(TEAM, spread(number)) for number in range(2, 50)] == [None] * 48
+    assert store.calls == []
+    assert await node.cache.fetch(TEAM, spread(1)) == entry()
+    assert store.calls == ["get"]
+
+
+async def test_what_was_put_into_a_store_of_our_own_is_found_there_when_memory_has_dropped_it(
+    store: DictStore,
+) -> None:
+    node = Node(store, exclusive=True, memory_bytes=0)
+    assert await node.cache.fetch(TEAM, spread(0)) is None
+    for number in range(20):  # before, during and after the scan
+        node.cache.put(spread(number), entry(f"{number}"))
+        await asyncio.sleep(0)
+    assert await node.cache.flush(5)
+    found = [await node.cache.fetch(TEAM, spread(number)) for number in range(20)]
+    assert found == [entry(f"{number}") for number in range(20)]
+    report = await node.cache.evict("*")
+    assert report.num_matched == 20
+    assert [await node.cache.fetch(TEAM, spread(number)) for number in range(20)] == [None] * 20
+
+
+async def test_a_store_of_our_own_that_is_down_costs_nothing_for_what_it_does_not_hold(
+    store: DictStore,
+) -> None:
+    node = Node(store, exclusive=True)
+    await node.cache.fetch(TEAM, spread(9))
+    await asyncio.sleep(0.01)
+    store.down = True
+    assert await node.cache.fetch(TEAM, spread(1)) is None
+    assert node.degraded == []  # nothing was lost
+    node.cache.put(spread(1), entry())
+    assert await node.cache.flush(5)
+    assert node.degraded == ["store_unavailable"]
+
+
+async def test_closing_writes_what_is_pending_and_ends_the_scan(store: DictStore) -> None:
+    node = Node(store, exclusive=True)
+    store.gates["scan"] = asyncio.Event()
+    await node.cache.fetch(TEAM, spread(9))
+    node.cache.put(spread(1), entry())
+    assert await node.cache.aclose(5)
+    assert await node.cache.aclose(5)
+    assert len(store.data) == 1
+    assert len(asyncio.all_tasks()) == 1
 
 
 # evict

@@ -91,7 +91,8 @@ class Authenticator:
         if not hmac.compare_digest(hashlib.sha256(token).digest(), self._admin_digest):
             raise RequestError(
                 401,
-                "no valid admin key: send it as Authorization: Bearer …",
+                "no valid admin key: send it as Authorization: Bearer … (the command line takes it from "
+                "OPENCLAW_CACHE_ADMIN_KEY)",
                 kind="authentication_error",
                 code="invalid_admin_key",
             )
@@ -149,20 +150,20 @@ def require_this_machine(peer: str | None, headers: Headers) -> None:
     host: bytes | None = None
     origins: list[bytes] = []
     if peer is not None and peer not in ("127.0.0.1", "::1") and not is_loopback(peer):
-        problem = "the connection does not come from this machine"
+        problem = "this request does not come from it"
     for name, value in headers:
         if name == b"host":
             if host is not None:
-                problem = "there are two Host headers"
+                problem = "this request has two Host headers"
             host = value
         elif name == b"origin":
             origins.append(value)
         elif name == b"forwarded" or name.startswith(b"x-forwarded-"):
-            problem = "it came through a proxy"
+            problem = "this request came through a proxy"
     if host is None or not _LOOPBACK_HOST.fullmatch(host):
-        problem = problem or "its Host is not a loopback address"
+        problem = problem or "this request's Host is not a loopback address"
     elif any(origin not in (b"http://" + host, b"https://" + host) for origin in origins):
-        problem = problem or "it was sent by another web page"
+        problem = problem or "this request was sent by another web page"
     if problem is not None:
         raise RequestError(
             403,

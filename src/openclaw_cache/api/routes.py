@@ -31,6 +31,10 @@ _log = structlog.get_logger()
 # Unlike those of any other process, and cheaper than a uuid4 for each.
 _new_ids = itertools.count(int.from_bytes(os.urandom(15)) << 8)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+_PLANNED = frozenset({
+    "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
+    "/dashboard",
+})  # fmt: skip
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
 _NO_CACHE = (b"cache-control", b"no-cache")
@@ -81,7 +85,10 @@ class Routes:
             return
         methods = self._routes.get(scope["path"])
         if methods is None:
-            error = RequestError(404, f"there is no {scope['path']!r} here", code="not_found")
+            message = f"there is no {scope['path']!r} here"
+            if scope["path"] in _PLANNED:
+                message = f"{scope['path']} is not built yet; this version serves /v1/chat/completions"
+            error = RequestError(404, message, code="not_found")
             await self._refuse(scope, send, error, _request_id(scope["headers"]))
             return
         method = scope["method"]

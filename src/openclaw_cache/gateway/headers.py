@@ -14,7 +14,7 @@ _HOP_BY_HOP = frozenset({
 """RFC 9110 §7.6.1, with the names still seen in the field."""
 
 _OURS = frozenset({
-    b"cache-control", b"pragma", b"x-openclaw-agent", b"x-openclaw-namespace", b"x-openclaw-semantic",
+    b"x-openclaw-agent", b"x-openclaw-namespace", b"x-openclaw-semantic",
     b"x-openclaw-domain", b"x-openclaw-fingerprint",
 })  # fmt: skip
 
@@ -28,6 +28,7 @@ _NEVER_SENT = _HOP_BY_HOP | _OURS | frozenset({
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 _TRANSPORT = frozenset({
+    b"cache-control", b"pragma",  # for every cache on the way (RFC 9111 §5.2.1)
     b"accept", b"accept-language", b"accept-charset", b"content-type", b"user-agent", b"priority", b"date",
     b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"x-correlation-id",
     b"x-amzn-trace-id", b"cf-ray", b"cf-connecting-ip", b"cf-ipcountry", b"cf-visitor",

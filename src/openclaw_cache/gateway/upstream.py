@@ -28,7 +28,7 @@ FINISH_WAIT_S = 1.0
 POD_END_WAIT_S = 0.2
 """An embedded engine that broke a connection has mostly died: by then that has been noticed."""
 
-READY_WAIT_S = 60.0
+READY_WAIT_S = 30.0
 
 _UNDONE_ENCODINGS = frozenset({b"gzip", b"deflate", b"br", b"zstd", b"identity"})
 """The HTTP client undoes these by itself. Any other encoding stays on the body, so its header stays too."""

@@ -24,7 +24,8 @@ _LATENCY_BUCKETS = (
 )  # fmt: skip
 _TTFT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
-OUTCOMES = ("exact", "semantic", "collapsed", "miss", "bypass", "error")
+OUTCOMES = ("exact", "collapsed", "miss", "bypass", "error")
+DEGRADED = ("store_unavailable", "store_full", "entry_corrupt", "write_overflow", "epoch_unknown")
 
 
 class Metrics:
@@ -93,6 +94,8 @@ class Metrics:
         self.result_update_seconds = self.update_seconds.labels("result")
         self.result_saved_tokens = self.saved_tokens.labels("result")
         self.computed_prompt_tokens = self.prompt_tokens.labels("computed")
+        for what in DEGRADED:  # so that a first failure is a rise from 0
+            self.degraded.labels(what)
         self.hit_window = Window(WINDOW_S)
         ratio = Gauge(
             "openclaw_cache_hit_ratio", "Hits / look-ups over the last 15 minutes.", ["layer"], registry=r

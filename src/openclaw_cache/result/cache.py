@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from openclaw_cache.errors import CorruptEntryError, StoreError, StoreFullError
 from openclaw_cache.result import aliases, eviction
 from openclaw_cache.result.entry import packed
+from openclaw_cache.result.stored_keys import StoredKeys
+from openclaw_cache.result.write_behind import WriteBehind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from openclaw_cache.result.entry import EntryCodec
     from openclaw_cache.result.eviction import EvictReport
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 _INLINE_CHARS: Final = 1 << 20
 """Packing this much takes 10 ms: more must not hold up the event loop."""
+
+_GATHER_S: Final = 0.005
+"""How long writes to a store of our own wait for others: one round trip, one append to its log for them all."""
 
 Degraded = Literal["store_unavailable", "store_full", "entry_corrupt", "write_overflow"]
 """What became a miss, or was not stored; the label of `openclaw_cache_degraded_total`."""
@@ -53,6 +58,8 @@ class ResultCache:
         keyer: names entries in the store.
         codec: writes and reads them.
         on_degraded: called once for each failure.
+        exclusive: whether only this process writes the store (embedded). Then it is not asked for what it
+            certainly does not hold, and writes wait for company, since no other node waits for them.
         clock: unix seconds.
         max_pending_bytes: bound on entries that wait to be written; more are kept in memory only.
     """
@@ -65,6 +72,7 @@ class ResultCache:
         codec: EntryCodec,
         *,
         on_degraded: Callable[[Degraded], None],
+        exclusive: bool = False,
         clock: Callable[[], float] = time.time,
         max_pending_bytes: int = 32 << 20,
     ) -> None:
@@ -74,9 +82,17 @@ class ResultCache:
         self._codec = codec
         self._on_degraded = on_degraded
         self._clock = clock
-        self._max_pending_bytes = max_pending_bytes
-        self._pending_bytes = 0
-        self._writes: set[asyncio.Task[None]] = set()
+        self._writes = WriteBehind(
+            store,
+            keyer,
+            codec,
+            on_failure=self._count,
+            clock=clock,
+            delay_s=_GATHER_S if exclusive else 0,
+            max_bytes=max_pending_bytes,
+        )
+        self._stored = StoredKeys(store, self._writes.settle) if exclusive else None
+        self._packing: set[asyncio.Task[None]] = set()
         self._num_evicts = 0
         self._num_evicting = 0
 
@@ -85,7 +101,12 @@ class ResultCache:
         return self._memory.get(key, now)
 
     async def fetch(self, namespace: Namespace, key: CacheKey) -> Entry | None:
-        """Look into the store, keeping what is found in memory. A corrupt entry is removed from both."""
+        """Look into the store, keeping what is found in memory. A corrupt entry is removed from both.
+
+        Never waits where the store certainly does not hold the key.
+        """
+        if self._stored is not None and not self._stored.may_hold(key):
+            return None
         store_key = self._keyer.store_key(namespace, key)
         num_evicts = self._num_evicts
         try:
@@ -115,17 +136,27 @@ class ResultCache:
 
         One with a prompt of more than a million characters is kept a moment later: a thread packs it first.
         """
-        if len(entry.prompt) > _INLINE_CHARS:
-            self._start(self._pack_and_keep(key, entry))
-        elif (write := self._keep(key, packed(entry))) is not None:
-            self._start(write)
+        if len(entry.prompt) <= _INLINE_CHARS:
+            self._keep(key, packed(entry))
+            return
+        packing = asyncio.create_task(self._pack_and_keep(key, entry), name="result-packing")
+        self._packing.add(packing)
+        packing.add_done_callback(self._packing.discard)
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait for the writes that are pending now. Returns whether all of them came to an end in time."""
-        if not self._writes:
-            return True
-        _, late = await asyncio.wait(self._writes, timeout=timeout_s)
-        return not late
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._settle()
+        except TimeoutError:
+            return False
+        return True
+
+    async def aclose(self, timeout_s: float) -> bool:
+        """Flush, and end what runs in the background. Returns what `flush` does. Idempotent."""
+        if self._stored is not None:
+            await self._stored.aclose()
+        return await self.flush(timeout_s)
 
     async def evict(
         self, pattern: str, *, namespace: Namespace | None = None, dry_run: bool = False
@@ -140,8 +171,7 @@ class ResultCache:
         self._num_evicts += 1
         self._num_evicting += 1
         try:
-            if self._writes:  # so that the scan of the store sees what was put before
-                await asyncio.wait(self._writes)
+            await self._settle()  # so that the scan of the store sees what was put before
             report = await eviction.evict(
                 self._memory,
                 self._store,
@@ -159,8 +189,7 @@ class ResultCache:
 
     async def requested_as(self, model: str) -> set[str]:
         """The names under which `model` has answered what is stored; see `aliases.requested_as`."""
-        if self._writes:  # so that the scan of the store sees what was put before
-            await asyncio.wait(self._writes)
+        await self._settle()  # so that the scan of the store sees what was put before
         return await aliases.requested_as(self._memory, self._store, self._codec, model)
 
     def stats(self) -> ResultStats:
@@ -170,40 +199,25 @@ class ResultCache:
             memory_bytes=self._memory.used_bytes,
             capacity_bytes=self._memory.capacity_bytes,
             num_evictions=self._memory.num_evictions,
-            num_pending_writes=len(self._writes),
-            pending_bytes=self._pending_bytes,
+            num_pending_writes=len(self._packing) + self._writes.num_pending,
+            pending_bytes=self._writes.pending_bytes,
         )
 
-    def _start(self, write: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(write, name="result-write")
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-
     async def _pack_and_keep(self, key: CacheKey, entry: Entry) -> None:
-        write = self._keep(key, await asyncio.to_thread(packed, entry))
-        if write is not None:
-            await write
+        self._keep(key, await asyncio.to_thread(packed, entry))
 
-    def _keep(self, key: CacheKey, entry: Entry) -> Coroutine[None, None, None] | None:
-        """Put an entry into memory; return what writes it to the store, None where too much waits already."""
+    def _keep(self, key: CacheKey, entry: Entry) -> None:
         self._memory.put(key, entry)
-        store_key = self._keyer.store_key(entry.namespace, key)
-        stored = self._codec.encode(store_key, entry)
-        if self._pending_bytes + len(stored) > self._max_pending_bytes:
+        if self._stored is not None:
+            self._stored.add(key)
+        if not self._writes.add(key, entry):
             self._on_degraded("write_overflow")
-            return None
-        self._pending_bytes += len(stored)
-        return self._write(store_key, stored, entry.expires_at)
 
-    async def _write(self, store_key: bytes, stored: bytes, expires_at: float) -> None:
-        try:
-            ttl_s = expires_at - self._clock()
-            if ttl_s > 0:
-                await self._store.put(store_key, stored, ttl_s)
-        except StoreError as error:
-            self._count(error)
-        finally:
-            self._pending_bytes -= len(stored)
+    async def _settle(self) -> None:
+        """Wait until what was put before is in the store, or has failed to get there."""
+        if self._packing:
+            await asyncio.wait(self._packing)
+        await self._writes.settle()
 
     async def _drop(self, store_key: bytes, key: CacheKey) -> None:
         self._memory.remove(key)

@@ -63,7 +63,7 @@ class WriteBehind:
         self._waiting: dict[CacheKey, _Waiting] = {}
         self._num_added = 0
         self._num_ended = 0
-        self._timer: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._batch: asyncio.Task[None] | None = None
         self.pending_bytes = 0
         """What the entries that wait or are being written take in memory."""
@@ -88,7 +88,7 @@ class WriteBehind:
         if older is None:
             self._num_added += 1
         if self._timer is None and self._batch is None:
-            self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._start_batch)
+            self._start_timer(self._delay_s)
         return True
 
     async def settle(self) -> None:
@@ -96,6 +96,9 @@ class WriteBehind:
         last = self._num_added
         while self._num_ended < last:
             await asyncio.wait({self._batch or self._start_batch()})
+
+    def _start_timer(self, delay_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._start_batch)
 
     def _start_batch(self) -> asyncio.Task[None]:
         if self._timer is not None:
@@ -132,7 +135,7 @@ class WriteBehind:
             self.pending_bytes -= sum(waiting.size_bytes for waiting in batch.values())
             self._batch = None
             if self._waiting:
-                self._timer = asyncio.get_running_loop().call_soon(self._start_batch)
+                self._start_timer(0 if len(self._waiting) >= _BATCH else self._delay_s)
 
     async def _write_one(self, key: CacheKey, entry: Entry) -> None:
         ttl_s = entry.expires_at - self._clock()
