@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import msgspec
 import pytest
@@ -209,4 +210,6 @@ async def test_an_entry_that_cannot_be_encoded_does_not_stop_later_ones() -> Non
     writing.writes.add(key(3), entry())
     await writing.writes.settle()
     assert writing.stored(2) == writing.stored(3) == entry()
-    assert writing.writes.num_pending == 0
+    assert (writing.writes.num_pending, writing.writes.pending_bytes) == (0, 0)
+    gc.collect()
+    assert [type(error) for error in told] == [OverflowError]  # it shows
