@@ -514,6 +514,8 @@ async def test_a_frozen_store_costs_no_answer_is_counted_logged_once_and_heals(
 ) -> None:
     await asyncio.to_thread(own.start)
     await ask(session, own, chat("before"))
+    valkey = embedded_valkey(own.data_dir)
+    await until(lambda: valkey.keys("r:*"))
     pid = valkey_pid(own)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -538,7 +540,6 @@ async def test_a_frozen_store_costs_no_answer_is_counted_logged_once_and_heals(
 
     await until(is_up)
     await ask(session, own, chat("after"))
-    valkey = embedded_valkey(own.data_dir)
     await until(lambda: len(valkey.keys("r:*")) >= 2)
     await asyncio.sleep(0.1)
     events = [json.loads(line)["event"] for line in own.log().splitlines() if line.startswith("{")]
@@ -575,6 +576,7 @@ async def test_a_full_store_costs_no_answer_and_is_counted(
     await asyncio.to_thread(own.start)
     await ask(session, own, chat("before"))
     valkey = embedded_valkey(own.data_dir)
+    await until(lambda: valkey.keys("r:*"))
     valkey.config_set("maxmemory-policy", "noeviction")
     valkey.config_set("maxmemory", "1kb")
     for i in range(5):

@@ -240,6 +240,35 @@ async def test_evict_by_prompt_text_reaches_what_other_processes_stored(server: 
         assert await client.exists("r:theirs", "r:a-hash") == 2
 
 
+async def test_a_new_process_finds_all_that_its_own_store_holds_and_stops_asking_for_the_rest(
+    server: EmbeddedValkey,
+) -> None:
+    async with connected(server) as store, raw_client(server) as client:
+        writer = cache_on(store)
+        for number in range(1500):
+            writer.put(key(number), entry(number, reply_bytes=20))
+        await writer.flush(10)
+
+        async def num_gets() -> int:
+            stats = await client.info("commandstats")
+            return int(stats.get("cmdstat_get", {}).get("calls", 0))
+
+        fresh = ResultCache(
+            MemoryTier(64 << 20), store, Keyer(SECRET), EntryCodec(SECRET), on_degraded=print, exclusive=True
+        )
+        absent = 10_000
+        async with asyncio.timeout(10):
+            asked = -1
+            while asked != await num_gets():  # until a question for an absent key costs no GET
+                asked = await num_gets()
+                absent += 1
+                assert await fresh.fetch(TEAM, key(absent)) is None
+        found = [await fresh.fetch(TEAM, key(number)) for number in range(1500)]
+        assert all(found)
+        assert await num_gets() == asked + 1500
+        await fresh.aclose(5)
+
+
 async def test_an_invalidation_that_was_confirmed_survives_kill_9_of_the_server(
     server: EmbeddedValkey,
 ) -> None:

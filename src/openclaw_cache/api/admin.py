@@ -6,7 +6,7 @@ import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from prometheus_client import Metric
@@ -26,7 +26,8 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 class EvictOrder(msgspec.Struct, forbid_unknown_fields=True):
     """Body of `POST /admin/evict`."""
 
-    pattern: str
+    pattern: Annotated[str, msgspec.Meta(max_length=4096)]
+    """Bounded, because it is compiled beside the event loop's other work."""
     type: Literal["result", "all"] = "result"
     namespace: str | None = None
     dry_run: bool = False

@@ -23,6 +23,8 @@ from openclaw_cache.types import Json
 NUM_READINGS: Final = 4096
 """How many are remembered, about 1 kB each."""
 
+_MAX_CHARS: Final = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -66,7 +68,8 @@ class Readings:
         if known is not None:
             return known, None
         reading, value = self._read(raw)
-        self._known.put(name, reading, 1)
+        if _is_small(reading.request):
+            self._known.put(name, reading, 1)
         return reading, value
 
     def _read(self, raw: bytes) -> tuple[Reading, dict[str, Json]]:
@@ -81,6 +84,13 @@ class Readings:
             body_hash=hashed,
             labels=labels(body.value),
         ), body.value
+
+
+def _is_small(request: ChatRequest) -> bool:
+    """Whether the client's own values in it are bounded: nobody has checked that a seed is not a megabyte."""
+    limits = (request.max_tokens, request.max_completion_tokens)
+    values = (request.model, request.n, request.temperature, request.seed, *limits)
+    return not any(isinstance(v, list | dict) or (isinstance(v, str) and len(v) > _MAX_CHARS) for v in values)
 
 
 def _other_model(body: dict[str, Json]) -> str:

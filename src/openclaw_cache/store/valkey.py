@@ -125,9 +125,10 @@ class ValkeyStore:
         """Yield keys by SCAN, about 512 looked at in each step."""
         pattern = _GLOB.sub(rb"\\\1", prefix) + b"*"
         cursor = b"0"
+        link = self._live()  # one for the whole scan: after a restart a cursor means other keys
         while True:
             command = encode(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT)
-            cursor, keys = await self._live().send(command)
+            cursor, keys = await link.send(command)
             for key in keys:
                 yield key
             if cursor == b"0":
