@@ -118,8 +118,11 @@ async def _announce(app: App, server: _Server, server_file: Path, say: Callable[
         shown = "127.0.0.1"
     url = f"http://{shown}:{port}"
     draft = server_file.with_suffix(".tmp")
-    draft.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
-    draft.replace(server_file)
+    try:
+        draft.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
+        draft.replace(server_file)
+    except OSError as e:  # a full disk: we serve all the same
+        _log.warning("not announced", reason=f"{server_file}: {e.strerror}", effect="the CLI needs --url")
     say(f"listening on {url}")
     for name, pod in app.pods.items():
         say(f"{name}: loading {pod.model_ids[0]} …")

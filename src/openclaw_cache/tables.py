@@ -34,7 +34,10 @@ def print_config(loaded: Provenance, *, as_json: bool) -> None:
     if as_json:
         typed = values(loaded)
         print_json(
-            {field: {"value": typed[field], "shown": shown, "source": source} for field, shown, source in rows}
+            {
+                field: {"value": typed[field], "shown": shown, "source": source}
+                for field, shown, source in rows
+            }
         )
         return
     table = _table("setting", "value", "from")

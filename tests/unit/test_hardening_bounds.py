@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from openclaw_cache.dialects.openai import merge
 from openclaw_cache.errors import ConfigError, MergeError
 from openclaw_cache.gateway.policy import Policy
 from openclaw_cache.gateway.reading import Readings
+from openclaw_cache.result import secret
 from openclaw_cache.store.folder import ServerFolder
 
 
@@ -72,3 +75,21 @@ def test_without_a_home_directory_an_absolute_data_dir_is_enough(
     monkeypatch.undo()
     loaded = load(env={}, overrides={"server.data_dir": str(tmp_path)})
     assert loaded.settings.server.data_dir == tmp_path
+
+
+def test_a_secret_that_could_not_be_written_leaves_nothing_behind_and_the_next_start_makes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container the process id is the same at each start: a draft named by it would be in the way for ever."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "secret"
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigError, match="No space left"):
+        secret.load_or_create(path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    (tmp_path / f"secret.{os.getpid()}").touch()
+    assert len(secret.load_or_create(path)) == 32

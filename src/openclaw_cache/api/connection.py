@@ -39,6 +39,7 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop_timer()
+        self._unset_keepalive_if_required()  # uvicorn forgets to after a reset, and its timer keeps all of this
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
