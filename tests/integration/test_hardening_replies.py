@@ -184,3 +184,32 @@ async def test_a_long_stream_of_tiny_events_is_let_go_in_linear_time(
     assert answered.text == "".join(texts)
     assert answered.body.endswith(DONE)
     assert not (await gateway.ask(chat(stream=True))).is_hit
+
+
+@pytest.mark.parametrize("last", [b"data: [DONE]", b"data: [DONE]\n", b"data:[DONE]\r\n"])
+async def test_a_done_without_its_blank_line_ends_a_stream_that_ends_with_it(
+    gateway: Served, upstream: ScriptedUpstream, last: bytes
+) -> None:
+    upstream.script = sends(*stream_events("Paris.", done=False), last)
+    streamed = await gateway.ask(chat(stream=True))
+    assert streamed.text == "Paris."
+    assert streamed.events()[-1] == "[DONE]"
+    assert b'"error"' not in streamed.body
+    assert (await gateway.ask(chat(stream=True))).is_hit
+
+
+async def test_a_reply_that_lands_late_does_not_replace_one_that_was_asked_for_after_it(
+    gateway: Served, upstream: ScriptedUpstream
+) -> None:
+    gate = Gate(sends(*stream_events("old")))
+    upstream.script = gate
+    early = asyncio.create_task(gateway.ask(chat(stream=True)))
+    await upstream.called()
+    upstream.script = sends(*stream_events("new"))
+    refreshed = await gateway.ask(chat(stream=True), headers={"cache-control": "no-cache"})
+    assert refreshed.text == "new"
+    gate.open()
+    assert (await early).text == "old"
+    after = await gateway.ask(chat(stream=True))
+    assert after.is_hit
+    assert after.text == "new"

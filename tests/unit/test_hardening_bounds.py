@@ -17,6 +17,7 @@ from openclaw_cache.gateway.policy import Policy
 from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.result import secret
 from openclaw_cache.store.folder import ServerFolder
+from openclaw_cache.types import Namespace
 
 
 @pytest.mark.parametrize("field", ["seed", "n", "temperature", "max_tokens", "max_completion_tokens"])
@@ -25,8 +26,8 @@ async def test_a_body_whose_kept_values_are_not_small_is_not_remembered(field: s
     """Thousands of readings are kept: with a megabyte in each the process would take gigabytes."""
     body = json.dumps({"model": "m", "messages": [], field: value}).encode()
     readings = Readings(Policy(), frozenset())
-    first, _ = await readings.read(body)
-    again, decoded_again = await readings.read(body)
+    first, _ = await readings.read(body, Namespace("n"))
+    again, decoded_again = await readings.read(body, Namespace("n"))
     assert decoded_again == json.loads(body)
     assert again == first
 
@@ -34,8 +35,8 @@ async def test_a_body_whose_kept_values_are_not_small_is_not_remembered(field: s
 async def test_a_body_with_a_long_model_name_is_not_remembered() -> None:
     body = json.dumps({"model": "m" * 1000, "messages": []}).encode()
     readings = Readings(Policy(), frozenset())
-    await readings.read(body)
-    assert (await readings.read(body))[1] is not None
+    await readings.read(body, Namespace("n"))
+    assert (await readings.read(body, Namespace("n")))[1] is not None
 
 
 def test_a_stream_whose_object_is_an_error_is_no_reply() -> None:

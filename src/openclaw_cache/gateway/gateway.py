@@ -118,7 +118,7 @@ class Gateway:
         Raises:
             RequestError: what the client did wrong, or 504 for an unmet `only-if-cached`.
         """
-        reading, value = await self.readings.read(call.raw)
+        reading, value = await self.readings.read(call.raw, call.namespace)
         request = reading.request
         identity = identify(call.headers, reading.labels)
         if call.strict and reading.ambiguity:
@@ -278,6 +278,7 @@ class Gateway:
             prompt=functools.partial(openai.prompt_text, value),
             ttl_s=self.ttl_s,
             wall=self.wall,
+            asked_at=self.wall(),
             metrics=self.metrics,
             has_usage_event=asks_usage or request.include_usage,
             outdated_at=self.outdated_at,

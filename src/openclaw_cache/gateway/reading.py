@@ -18,7 +18,7 @@ from openclaw_cache.gateway.identity import BodyLabels, labels
 from openclaw_cache.gateway.policy import Policy, Reason, body_reason
 from openclaw_cache.result.key import INLINE_BYTES, canonical, decode
 from openclaw_cache.result.s3fifo import S3Fifo
-from openclaw_cache.types import Json
+from openclaw_cache.types import Json, Namespace
 
 NUM_READINGS: Final = 4096
 """How many are remembered, about 1 kB each."""
@@ -53,8 +53,10 @@ class Readings:
         self._ignore = ignore
         self._known: S3Fifo[bytes, Reading] = S3Fifo(NUM_READINGS, ghost_cost=1)
 
-    async def read(self, raw: bytes) -> tuple[Reading, dict[str, Json] | None]:
+    async def read(self, raw: bytes, namespace: Namespace) -> tuple[Reading, dict[str, Json] | None]:
         """What `raw` says, and its decoded value where it had to be decoded.
+
+        What one namespace has sent makes nothing faster for another: time would tell.
 
         Cost: one hash of `raw` where it is known (0.04 ms for 232 kB), else 0.8 ms; large bodies on a thread.
 
@@ -63,7 +65,7 @@ class Readings:
         """
         if len(raw) > INLINE_BYTES:
             return await asyncio.to_thread(self._read, raw)
-        name = blake3(raw).digest()
+        name = blake3(b"%d:%b" % (len(namespace), namespace.encode())).update(raw).digest()
         known = self._known.get(name)
         if known is not None:
             return known, None

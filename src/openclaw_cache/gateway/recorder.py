@@ -42,6 +42,8 @@ class Recorder:
     """When replies of a model were invalidated; what began before is not stored."""
     is_same_model: Callable[[], bool]
     """Whether the model is still the one that the key names."""
+    asked_at: float
+    """When the call began, in unix seconds."""
     began_at: float = field(default_factory=time.monotonic)
     stored: bool = False
     refusal: str = ""
@@ -116,6 +118,10 @@ class Recorder:
             self.refusal = "outdated"
             return
         now = self.wall()
+        newer = cache.peek(key, now)
+        if newer is not None and newer.created_at > self.asked_at:
+            self.refusal = "older"  # a `no-cache` request has replaced the entry in the meantime
+            return
         entry = Entry(
             reply=body,
             model=model,

@@ -14,6 +14,8 @@ _LINE_END = rb"(?>\r\n|\r|\n)"
 _BLANK_LINE = re.compile(_LINE_END + _LINE_END)
 """The end of an event (WHATWG HTML §9.2.5); atomic, so that CR LF is never read as two line ends."""
 
+_BARE_DONE = (b"data: [DONE]", b"data:[DONE]")
+
 
 class EventTranscript:
     """A server-sent event stream. Relays whole events only, so that a comment or an error event fits between.
@@ -47,7 +49,14 @@ class EventTranscript:
         return self._whole_events(chunk)
 
     def end(self) -> bytes:
-        """The connection closed before `[DONE]`. Where an error event came, the client knows already."""
+        """The connection closed before `[DONE]` and its blank line.
+
+        Servers that leave out the last blank line mean `[DONE]` all the same. Where an error event came, the client
+        knows already.
+        """
+        if bytes(self._pending).strip() in _BARE_DONE:
+            self.progress.add(openai.DONE)
+            return encode(openai.DONE)
         if self.progress.has_error:
             return encode(openai.DONE)
         raise _broken("ended its stream without [DONE]; the reply may be cut off")
