@@ -100,6 +100,7 @@ class App:
             readings=Readings(policy, frozenset(rules.ignore)),
             metrics=self.metrics,
             ttl_s=rules.ttl,
+            store_timeout_s=self.settings.store.timeout,
             credential_namespace=lambda token: Namespace(
                 f"credential-{blake3(token, key=credential_key).hexdigest(8)}"
             ),

@@ -76,7 +76,8 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
             loop.add_signal_handler(number, lambda: None)  # a second one must not cut off the stop
         _withdraw(server_file)
         await app.stop()
-        _log.info("stopped")
+        if app.draining:
+            _log.info("stopped")
         logs.flush()
 
 

@@ -195,3 +195,13 @@ def test_a_key_that_its_variable_does_not_hold_is_refused(tmp_path: Path, value:
         started(tmp_path, env, keys=[{"key_env": "K"}])
     with pytest.raises(ConfigError, match=r"server\.admin_key_env.*K is not set"):
         started(tmp_path, env, admin_key_env="K")
+
+
+def test_metrics_of_a_keyless_server_are_for_this_machine_and_of_a_keyed_one_for_its_network() -> None:
+    foreign = [(b"host", b"evil.example")]
+    with pytest.raises(RequestError) as refused:
+        Authenticator({}, None).observer("127.0.0.1", foreign)
+    assert refused.value.status == 403
+    Authenticator({}, None).observer("127.0.0.1", [(b"host", b"127.0.0.1:8800")])
+    keys = {b"digest": Principal(Namespace("n"), True)}
+    Authenticator(keys, None).observer("10.0.0.7", foreign)

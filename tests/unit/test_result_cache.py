@@ -14,6 +14,7 @@ from result_stores import DictStore
 from openclaw_cache.errors import StoreUnavailableError
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.result.entry import EntryCodec
+from openclaw_cache.result.eviction import matcher
 from openclaw_cache.result.key import Keyer
 from openclaw_cache.result.memory import MemoryTier
 from openclaw_cache.types import CacheKey, Entry, Namespace
@@ -414,3 +415,13 @@ async def test_a_pattern_made_to_explode_does_not(node: Node) -> None:
     await node.stored(1, entry("a" * 20_000))
     report = await node.cache.evict("*a" * 12 + "b")
     assert report.num_matched == 0
+
+
+def test_a_pattern_matches_a_model_by_the_name_it_was_asked_for_too() -> None:
+    aliased = msgspec.structs.replace(entry(model="dated"), requested_model="latest")
+    assert [matcher(pattern)(aliased) for pattern in ("dated", "latest", "l*", "other")] == [
+        True,
+        True,
+        True,
+        False,
+    ]

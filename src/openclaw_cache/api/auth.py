@@ -82,6 +82,11 @@ class Authenticator:
         require_this_machine(peer, headers)
         return _within(Principal(Namespace("default"), keyed=False), headers)
 
+    def observer(self, peer: str | None, headers: Headers) -> None:
+        """Let one in who reads metrics: anybody in keyed mode, else this machine. Raises RequestError 403."""
+        if not self._keys:
+            require_this_machine(peer, headers)
+
     def admin(self, peer: str | None, headers: Headers) -> None:
         """Let an administrator in. Raises RequestError 401/403."""
         if self._admin_digest is None:

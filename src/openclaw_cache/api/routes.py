@@ -216,6 +216,11 @@ class Routes:
         await _send_json(send, 200 if reason is None else 503, shown, _request_id(scope["headers"]))
 
     async def _expose_metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._auth.observer(_peer(scope), scope["headers"])
+        except RequestError as e:
+            await self._refuse(scope, send, e, _request_id(scope["headers"]))
+            return
         self._admin.refresh_gauges()
         await _send(
             send, 200, [(b"content-type", metrics_module.CONTENT_TYPE.encode())], self._metrics.text()

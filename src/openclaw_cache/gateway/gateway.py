@@ -5,10 +5,12 @@ decode → plan → result cache → single flight → upstream → (complete re
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import orjson
 
@@ -31,6 +33,7 @@ from openclaw_cache.result.versions import Epochs
 from openclaw_cache.types import CacheKey, Entry, Headers, Identity, Json, Namespace
 
 CACHE_NAME = "openclaw-cache"
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -106,6 +109,8 @@ class Gateway:
     readings: Readings
     metrics: Metrics
     ttl_s: float = 86400.0
+    store_timeout_s: float = 0.05
+    """The most that the store may cost one request, all questions to it together."""
     credential_namespace: Callable[[bytes], Namespace] = lambda _: Namespace("default")
     wall: Callable[[], float] = time.time
     flights: Flights = field(default_factory=Flights)
@@ -134,8 +139,11 @@ class Gateway:
         control = Control.parse(call.headers)
         planned = plan(request, reading.reason, control)
         key: CacheKey | None = None
+        began = time.perf_counter()
         if planned.reads or planned.writes:
-            key = await self._key(call, upstream, namespace, reading)
+            identity_of_model = await upstream.model_identity()
+            began = time.perf_counter()
+            key = await self._key(call, upstream, namespace, reading, identity_of_model)
         outcome = Outcome(
             "miss",
             f"{CACHE_NAME}; fwd=miss",
@@ -153,7 +161,7 @@ class Gateway:
             outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail={Reason.DEGRADED}"
 
         if key is not None and planned.reads:
-            entry = await self._lookup(namespace, key, control, request)
+            entry = await self._lookup(namespace, key, control, request, began)
             if entry is not None and (body_out := _wire_form(entry, request)) is not None:
                 return self._hit(entry, body_out, outcome)
         if control.only_if_cached:
@@ -188,9 +196,12 @@ class Gateway:
         return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
 
     async def _key(
-        self, call: Call, upstream: Upstream, namespace: Namespace, reading: Reading
+        self, call: Call, upstream: Upstream, namespace: Namespace, reading: Reading, model_identity: str
     ) -> CacheKey | None:
-        epoch = await self.epochs.current(upstream.canonical_model(reading.request.model))
+        model = upstream.canonical_model(reading.request.model)
+        epoch = self.epochs.held(model)
+        if epoch is None:
+            epoch = await self._from_store(self.epochs.current(model), self.store_timeout_s)
         if epoch is None:
             self.metrics.degraded.labels("epoch_unknown").inc()
             return None
@@ -199,21 +210,23 @@ class Gateway:
             path=call.path,
             query=call.query,
             upstream=upstream.name,
-            model_identity=await upstream.model_identity(),
+            model_identity=model_identity,
             epoch=epoch,
             headers=header_rules.keyed(call.headers),
             body=reading.body_hash,
         )
 
     async def _lookup(
-        self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest
+        self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest, began: float
     ) -> Entry | None:
-        now, began = self.wall(), time.perf_counter()
+        now = self.wall()
         wants_usage = request.include_usage or not request.stream
         entry = self.cache.peek(key, now)
         if entry is None:
             # While the store was asked, the flight of an identical request may have landed in memory.
-            entry = await self.cache.fetch(namespace, key) or self.cache.peek(key, now)
+            left_s = self.store_timeout_s - (time.perf_counter() - began)
+            fetched = await self._from_store(self.cache.fetch(namespace, key), left_s)
+            entry = fetched or self.cache.peek(key, now)
         if entry is not None and (
             not control.accepts(now - entry.created_at, entry.expires_at - now)
             or (wants_usage and not entry.has_usage)
@@ -222,6 +235,15 @@ class Gateway:
         self.metrics.result_lookup_seconds.observe(time.perf_counter() - began)
         self.metrics.hit_window.add(time.monotonic(), hit=entry is not None)
         return entry
+
+    async def _from_store(self, asking: Awaitable[T | None], left_s: float) -> T | None:
+        """What the store says, if it does within what is left of the request's one budget; else None, counted."""
+        try:
+            async with asyncio.timeout(left_s):
+                return await asking
+        except TimeoutError:
+            self.metrics.degraded.labels("store_unavailable").inc()
+            return None
 
     def _hit(self, entry: Entry, body: bytes, outcome: Outcome) -> Ready:
         outcome.outcome, outcome.detail = "exact", ""

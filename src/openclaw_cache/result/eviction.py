@@ -90,11 +90,12 @@ async def evict(
 
 
 def matcher(pattern: str) -> Callable[[Entry], bool]:
-    """Whether an entry's model, namespace or prompt text matches a GLOB, case-sensitively."""
+    """Whether an entry's model (by either name), namespace or prompt text matches a GLOB, case-sensitively."""
     match = re.compile(fnmatch.translate(pattern)).match
 
     def matches(entry: Entry) -> bool:
-        return bool(match(entry.model) or match(entry.namespace) or match(prompt_text(entry)))
+        names = (entry.model, entry.requested_model, entry.namespace)
+        return any(map(match, names)) or match(prompt_text(entry)) is not None
 
     return matches
 
