@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,6 @@ from support.served import Answer, Served, chat, served
 HIT = "openclaw-cache; hit; detail=exact"
 MISS = "openclaw-cache; fwd=miss"
 STORED = "openclaw-cache; fwd=miss; stored"
-
-
-@pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    async with served(tmp_path, [upstream.url]) as running:
-        yield running
 
 
 async def assert_never_stored(

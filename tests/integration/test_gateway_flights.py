@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +25,6 @@ from support.scripted_upstream import (
 from support.served import Answer, Served, chat, served
 
 COLLAPSED = "openclaw-cache; fwd=miss; collapsed"
-
-
-@pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    async with served(tmp_path, [upstream.url]) as running:
-        yield running
 
 
 async def readers(gateway: Served, number: int) -> None:

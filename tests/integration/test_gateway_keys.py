@@ -12,20 +12,6 @@ import pytest
 from support.scripted_upstream import Exchange, ScriptedUpstream, reply
 from support.served import Served, chat, served
 
-
-@pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    async with served(tmp_path, [upstream.url]) as running:
-        yield running
-
-
 PLAIN = b'{"model":"m","messages":[{"role":"user","content":"caf\xc3\xa9 \xe2\x82\xac"}],"top_p":0.5,"x":1e2}'
 
 EQUAL = {

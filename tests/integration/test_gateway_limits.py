@@ -18,13 +18,6 @@ MAX_BODY = 100_000
 
 
 @pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
 async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
     limits: dict[str, Any] = {"server__max_body": MAX_BODY, "server__body_timeout": "300ms"}
     async with served(tmp_path, [upstream.url], **limits) as running:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,6 @@ import pytest
 
 from support.scripted_upstream import ScriptedUpstream, wants_usage
 from support.served import Served, chat, served
-
-
-@pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    async with served(tmp_path, [upstream.url]) as running:
-        yield running
 
 
 async def assert_bypasses(gateway: Served, upstream: ScriptedUpstream, reason: str, **request: Any) -> None:

@@ -15,12 +15,6 @@ from support.served import Served, chat, served
 
 
 @pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-
-
-@pytest.fixture
 async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
     async with served(tmp_path, [upstream.url], store__timeout="200ms") as running:
         yield running

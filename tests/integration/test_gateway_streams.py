@@ -30,19 +30,6 @@ CHUNKED = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
 
 
 @pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    async with served(tmp_path, [upstream.url]) as running:
-        yield running
-
-
-@pytest.fixture
 async def pinging(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
     async with served(tmp_path / "pinging", [upstream.url], server__ping_interval="50ms") as running:
         yield running

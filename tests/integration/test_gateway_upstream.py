@@ -7,7 +7,6 @@ import gzip
 import json
 import socket
 import zlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +23,6 @@ from support.scripted_upstream import (
     stream_events,
 )
 from support.served import Served, chat, served
-
-
-@pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    async with served(tmp_path, [upstream.url]) as running:
-        yield running
 
 
 def closed_port() -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,20 +20,6 @@ from support.scripted_upstream import (
     stream_events,
 )
 from support.served import Served, chat, served
-
-
-@pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with ScriptedUpstream() as pod:
-        yield pod
-        assert pod.failures == []
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    async with served(tmp_path, [upstream.url]) as running:
-        yield running
-
 
 NAMED_ERROR = b'event: error\ndata: {"message": "overloaded", "code": 503}\n\n'
 ERROR_OBJECT = event(

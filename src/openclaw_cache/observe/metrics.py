@@ -87,7 +87,15 @@ class Metrics:
         self.upstream_retries = Counter(
             "openclaw_cache_upstream_retries", "Upstream calls repeated before any byte came.", registry=r
         )
-        # Children of the hot path, found once: `labels` costs more than the count itself.
+        self.hit_window = Window(WINDOW_S)
+        ratio = Gauge(
+            "openclaw_cache_hit_ratio", "Hits / look-ups over the last 15 minutes.", ["layer"], registry=r
+        )
+        ratio.labels("result").set_function(lambda: self.hit_window.ratio(time.monotonic()))
+        self._name_children()
+
+    def _name_children(self) -> None:
+        """Find the children of the hot path once: `labels` costs more than the count itself."""
         self.chat_requests = {outcome: self.requests.labels("chat", outcome) for outcome in OUTCOMES}
         self.ttft = {source: self.ttft_seconds.labels(source) for source in ("result", "upstream")}
         self.result_lookup_seconds = self.lookup_seconds.labels("result")
@@ -96,11 +104,6 @@ class Metrics:
         self.computed_prompt_tokens = self.prompt_tokens.labels("computed")
         for what in DEGRADED:  # so that a first failure is a rise from 0
             self.degraded.labels(what)
-        self.hit_window = Window(WINDOW_S)
-        ratio = Gauge(
-            "openclaw_cache_hit_ratio", "Hits / look-ups over the last 15 minutes.", ["layer"], registry=r
-        )
-        ratio.labels("result").set_function(lambda: self.hit_window.ratio(time.monotonic()))
 
     def text(self) -> bytes:
         """The exposition text of all instruments."""
