@@ -42,7 +42,7 @@ async def listening() -> AsyncIterator[int]:
 
 def alive() -> int:
     gc.collect()
-    return sum(isinstance(one, BoundedConnection) for one in gc.get_objects())
+    return sum(type(one) is BoundedConnection for one in gc.get_objects())
 
 
 async def test_a_connection_that_was_reset_after_its_reply_is_forgotten() -> None:
