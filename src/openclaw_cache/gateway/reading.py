@@ -17,7 +17,6 @@ from openclaw_cache.dialects.openai import ChatRequest
 from openclaw_cache.gateway.identity import BodyLabels, labels
 from openclaw_cache.gateway.policy import Policy, Reason, body_reason
 from openclaw_cache.result.key import INLINE_BYTES, canonical, decode
-from openclaw_cache.result.s3fifo import S3Fifo
 from openclaw_cache.types import Json, Namespace
 
 NUM_READINGS: Final = 4096
@@ -51,7 +50,7 @@ class Readings:
     def __init__(self, policy: Policy, ignore: frozenset[str]) -> None:
         self._policy = policy
         self._ignore = ignore
-        self._known: S3Fifo[bytes, Reading] = S3Fifo(NUM_READINGS, ghost_cost=1)
+        self._known: dict[bytes, Reading] = {}
 
     async def read(self, raw: bytes, namespace: Namespace) -> tuple[Reading, dict[str, Json] | None]:
         """What `raw` says, and its decoded value where it had to be decoded.
@@ -71,7 +70,11 @@ class Readings:
             return known, None
         reading, value = self._read(raw)
         if _is_small(reading.request):
-            self._known.put(name, reading, 1)
+            if (
+                len(self._known) >= NUM_READINGS
+            ):  # first in, first out: reading again costs little, keeping order more
+                del self._known[next(iter(self._known))]
+            self._known[name] = reading
         return reading, value
 
     def _read(self, raw: bytes) -> tuple[Reading, dict[str, Json]]:
