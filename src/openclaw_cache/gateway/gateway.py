@@ -138,12 +138,10 @@ class Gateway:
         namespace = self._namespace(call, upstream)
         control = Control.parse(call.headers)
         planned = plan(request, reading.reason, control)
-        key: CacheKey | None = None
+        uses_cache = planned.reads or planned.writes
+        model_identity = await upstream.model_identity() if uses_cache else ""
         began = time.perf_counter()
-        if planned.reads or planned.writes:
-            identity_of_model = await upstream.model_identity()
-            began = time.perf_counter()
-            key = await self._key(call, upstream, namespace, reading, identity_of_model)
+        key = await self._key(call, upstream, namespace, reading, model_identity) if uses_cache else None
         outcome = Outcome(
             "miss",
             f"{CACHE_NAME}; fwd=miss",
