@@ -101,6 +101,7 @@ class App:
             metrics=self.metrics,
             ttl_s=rules.ttl,
             store_timeout_s=self.settings.store.timeout,
+            on_degraded=self._degraded,
             credential_namespace=lambda token: Namespace(
                 f"credential-{blake3(token, key=credential_key).hexdigest(8)}"
             ),

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.result.versions import Epochs
@@ -61,3 +62,14 @@ async def test_what_the_epoch_has_used_up_is_not_given_to_the_look_up_again(
     monkeypatch.setattr(Epochs, "current", late)
     monkeypatch.setattr(ResultCache, "fetch", slow)
     assert (await gateway.ask(chat("another"))).status == 200
+
+
+async def test_a_slow_store_is_logged_once_however_often_it_is_counted(
+    gateway: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ResultCache, "fetch", forever)
+    with structlog.testing.capture_logs() as lines:
+        for number in range(3):
+            await gateway.ask(chat(f"question {number}"))
+    assert gateway.app.metrics.degraded.labels("store_unavailable")._value.get() == 3
+    assert [line["what"] for line in lines if line["event"] == "degraded"] == ["store_unavailable"]

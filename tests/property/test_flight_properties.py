@@ -31,6 +31,7 @@ class ScriptedSource:
     """An upstream's reply whose every read the test decides."""
 
     status = 200
+    is_ok = True
     is_event_stream = True
 
     def __init__(self) -> None:

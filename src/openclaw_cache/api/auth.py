@@ -28,9 +28,13 @@ class Principal:
     agents: tuple[str, ...] = _ANY
     models: tuple[str, ...] = _ANY
 
+    def may_use(self, model: str) -> bool:
+        """Whether the key may use this model."""
+        return self.models is _ANY or any(fnmatch.fnmatchcase(model, m) for m in self.models)
+
     def check_model(self, model: str) -> None:
         """Raises RequestError (403) where the key may not use this model."""
-        if self.models is not _ANY and not any(fnmatch.fnmatchcase(model, m) for m in self.models):
+        if not self.may_use(model):
             raise RequestError(
                 403,
                 f"this API key may not use the model {model!r}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fnmatch
 
 import orjson
 
@@ -31,7 +30,7 @@ class Models:
                 name = model.get("id")
                 if not isinstance(name, str) or not upstream.serves(name):
                     continue
-                if any(fnmatch.fnmatchcase(name, pattern) for pattern in principal.models):
+                if principal.may_use(name):
                     merged.setdefault(name, model)
         return {"object": "list", "data": list(merged.values())}
 

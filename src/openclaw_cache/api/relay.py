@@ -110,10 +110,8 @@ class Relay:
 
     async def _whole(self) -> None:
         source = await self._flight.head()
-        parts: list[bytes] = []
-        while (block := await self._reader.next()) is not None:
-            parts.append(block)
-        if source.is_event_stream and 200 <= source.status < 300:
+        body = await self._reader.rest()
+        if source.is_event_stream:
             if self._flight.reply is None:
                 raise RequestError(
                     502,
@@ -123,14 +121,14 @@ class Relay:
                 )
             await self._send_whole(200, [(b"content-type", b"application/json")], self._flight.reply)
         else:
-            await self._send_whole(source.status, header_rules.returned(source.headers), b"".join(parts))
+            await self._send_whole(source.status, header_rules.returned(source.headers), body)
 
     async def _stream(self) -> None:
         self._sent_at = time.monotonic()
         self._arm_ping(self._ping_interval_s)
         try:
             source = await self._flight.head()
-            if source.is_event_stream and 200 <= source.status < 300:
+            if source.is_event_stream:
                 await self._stream_events(source)
             else:
                 await self._stream_body(source)
@@ -157,12 +155,10 @@ class Relay:
 
     async def _stream_body(self, source: Source) -> None:
         """The upstream answered with one body: an error, or a reply that is streamed here."""
-        parts: list[bytes] = []
-        while (block := await self._reader.next()) is not None:
-            parts.append(block)
-        body, is_ok = b"".join(parts), 200 <= source.status < 300
-        events = _as_stream(body, include_usage=self._following.request.include_usage) if is_ok else None
-        if events is None and (self.status or (is_ok and not self._flight.streamed)):
+        body = await self._reader.rest()
+        include_usage = self._following.request.include_usage
+        events = _as_stream(body, include_usage=include_usage) if source.is_ok else None
+        if events is None and (self.status or (source.is_ok and not self._flight.streamed)):
             events = _as_event(source.status, body)
         if events is None:
             await self._send_whole(source.status, header_rules.returned(source.headers), body)

@@ -175,7 +175,7 @@ class EngineApp:
                 yield event
         except RequestError:
             raise
-        except Exception as exc:
+        except Exception as exc:  # whatever the model's libraries raise: the client gets an error, no content
             self._say(f"generation failed: {_where(exc)}")
             raise RequestError(
                 500, "the model failed to answer", kind="server_error", code="engine_error"

@@ -26,7 +26,10 @@ class Source(Protocol):
 
     status: int
     headers: Headers
+    is_ok: bool
+    """Whether the status is 2xx."""
     is_event_stream: bool
+    """Whether it is OK, and a stream of events: an error is one body, whatever type it claims."""
 
     async def read(self) -> bytes:
         """The next bytes; b"" at the end. Raises RequestError."""
@@ -250,10 +253,12 @@ class Reader:
                 self.flight._trim()
         return block
 
-    async def finished(self) -> None:
-        """Read to the end. Raises RequestError where the reply broke off."""
-        while await self.next() is not None:
-            pass
+    async def rest(self) -> bytes:
+        """Everything from here to the end. Raises RequestError where the reply broke off."""
+        parts = []
+        while (block := await self.next()) is not None:
+            parts.append(block)
+        return b"".join(parts)
 
     def leave(self) -> None:
         """Give up this place."""

@@ -111,6 +111,8 @@ class Gateway:
     ttl_s: float = 86400.0
     store_timeout_s: float = 0.05
     """The most that the store may cost one request, all questions to it together."""
+    on_degraded: Callable[[str], None] = lambda _what: None
+    """Told of each failure that became a miss; counts it and logs the first."""
     credential_namespace: Callable[[bytes], Namespace] = lambda _: Namespace("default")
     wall: Callable[[], float] = time.time
     flights: Flights = field(default_factory=Flights)
@@ -201,7 +203,7 @@ class Gateway:
         if epoch is None:
             epoch = await self._from_store(self.epochs.current(model), self.store_timeout_s)
         if epoch is None:
-            self.metrics.degraded.labels("epoch_unknown").inc()
+            self.on_degraded("epoch_unknown")
             return None
         return self.keyer.key(
             namespace=namespace,
@@ -218,7 +220,6 @@ class Gateway:
         self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest, began: float
     ) -> Entry | None:
         now = self.wall()
-        wants_usage = request.include_usage or not request.stream
         entry = self.cache.peek(key, now)
         if entry is None:
             # While the store was asked, the flight of an identical request may have landed in memory.
@@ -227,7 +228,7 @@ class Gateway:
             entry = fetched or self.cache.peek(key, now)
         if entry is not None and (
             not control.accepts(now - entry.created_at, entry.expires_at - now)
-            or (wants_usage and not entry.has_usage)
+            or (request.wants_usage and not entry.has_usage)
         ):
             entry = None
         self.metrics.result_lookup_seconds.observe(time.perf_counter() - began)
@@ -240,7 +241,7 @@ class Gateway:
             async with asyncio.timeout(left_s):
                 return await asking
         except TimeoutError:
-            self.metrics.degraded.labels("store_unavailable").inc()
+            self.on_degraded("store_unavailable")
             return None
 
     def _hit(self, entry: Entry, body: bytes, outcome: Outcome) -> Ready:
@@ -286,8 +287,11 @@ class Gateway:
             outcome.outcome = "collapsed"
             outcome.cache_status = f"{CACHE_NAME}; fwd=miss; collapsed"
             return Following(outcome, joined.join(), request)
-        if value is None:  # these bytes were read before, and only their meaning was kept
-            value = decode(call.raw).value
+
+        def body() -> dict[str, Json]:
+            # Bytes that were read before were not decoded again, and most requests never need it.
+            return value if value is not None else decode(call.raw).value
+
         asks_usage = request.stream and not request.include_usage and upstream.ask_usage and planned.writes
         recorder = Recorder(
             cache=self.cache if planned.writes else None,
@@ -295,7 +299,7 @@ class Gateway:
             namespace=outcome.namespace,
             upstream=upstream.name,
             request=request,
-            prompt=functools.partial(openai.prompt_text, value),
+            prompt=lambda: openai.prompt_text(body()),
             ttl_s=self.ttl_s,
             wall=self.wall,
             asked_at=self.wall(),
@@ -308,7 +312,7 @@ class Gateway:
             call.headers, with_credentials=not call.keyed and upstream.api_key is None
         )
         sent.append(("x-request-id", call.request_id))
-        raw = openai.ask_usage(call.raw, value) if asks_usage else call.raw
+        raw = openai.ask_usage(call.raw, body()) if asks_usage else call.raw
         send = functools.partial(upstream.send, "POST", call.path, call.query.decode("latin-1"), sent, raw)
         flight = self._launch(send, recorder, key if joinable else None, streamed=request.stream)
         return Following(outcome, flight.join(), request)
@@ -326,8 +330,7 @@ class Gateway:
         def understand(source: Source) -> Transcript:
             if source.status >= 400 and key is not None:
                 self.flights.remove(key, flight)
-            is_stream = source.is_event_stream and source.status < 300
-            return EventTranscript() if is_stream else PlainTranscript()
+            return EventTranscript() if source.is_event_stream else PlainTranscript()
 
         def ended(_: Flight, error: RequestError | None) -> None:
             try:
@@ -345,8 +348,7 @@ class Gateway:
 
 def _tells_usage_to(flight: Flight, request: ChatRequest) -> bool:
     """Whether the flight's reply will have the usage that `request` wants, if it wants any."""
-    wants_usage = request.include_usage or not request.stream
-    return not wants_usage or not flight.streamed or flight.recorder.has_usage_event
+    return not request.wants_usage or not flight.streamed or flight.recorder.has_usage_event
 
 
 def _wire_form(entry: Entry, request: ChatRequest) -> bytes | None:

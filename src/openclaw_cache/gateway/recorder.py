@@ -46,22 +46,19 @@ class Recorder:
     """When the call began, in unix seconds."""
     began_at: float = field(default_factory=time.monotonic)
     stored: bool = False
-    refusal: str = ""
-    """Why the reply was not stored, one word; empty where it was, or nothing was to be stored."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
     def record(self, flight: Flight) -> None:
         """Count the reply's tokens, keep its non-streaming form on the flight, and store it if it may be."""
         source = flight.source
-        if source is None or not 200 <= source.status < 300 or flight.oversize:
+        if source is None or not source.is_ok or flight.oversize:
             return
         transcript = flight.transcript
         if self.cache is None and flight.streamed and isinstance(transcript, EventTranscript):
             self._count_last(transcript.events)
             return
         if isinstance(transcript, EventTranscript) and transcript.progress.has_error:
-            self.refusal = "error"
             return
         reply: Json
         try:
@@ -74,10 +71,8 @@ class Recorder:
             else:
                 return
         except (MergeError, orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
-            self.refusal = "unreadable"
             return
         if not isinstance(reply, dict):
-            self.refusal = "unreadable"
             return
         usage = reply.get("usage")
         if isinstance(usage, dict):
@@ -109,19 +104,15 @@ class Recorder:
     def _store(
         self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json], *, is_whole: bool
     ) -> None:
-        refusal = openai.refusal_to_store(reply, self.request)
-        if refusal is not None:
-            self.refusal = refusal
+        if openai.refusal_to_store(reply, self.request) is not None:
             return
         model = str(reply.get("model") or self.request.model)
         if self.outdated_at.get(model, 0.0) >= self.began_at or not self.is_same_model():
-            self.refusal = "outdated"
             return
         now = self.wall()
         newer = cache.peek(key, now)
         if newer is not None and newer.created_at > self.asked_at:
-            self.refusal = "older"  # a `no-cache` request has replaced the entry in the meantime
-            return
+            return  # a `no-cache` request has replaced the entry in the meantime
         entry = Entry(
             reply=body,
             model=model,

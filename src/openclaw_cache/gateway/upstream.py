@@ -45,7 +45,8 @@ class UpstreamReply:
             for name, value in ((n.lower(), v) for n, v in response.raw_headers)
             if name != b"content-encoding" or value.lower() not in _UNDONE_ENCODINGS
         ]
-        self.is_event_stream = response.content_type == "text/event-stream"
+        self.is_ok = 200 <= response.status < 300
+        self.is_event_stream = self.is_ok and response.content_type == "text/event-stream"
         self._rest: asyncio.Task[None] | None = None
 
     async def read(self) -> bytes:

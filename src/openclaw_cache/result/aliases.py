@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_cache.errors import CorruptEntryError
-from openclaw_cache.result.eviction import batches
 from openclaw_cache.result.key import RESULT_PREFIX
+from openclaw_cache.result.scan import stored_entries
 
 if TYPE_CHECKING:
     from openclaw_cache.result.entry import EntryCodec
@@ -23,14 +22,7 @@ async def requested_as(memory: MemoryTier, store: Store, codec: EntryCodec, mode
         StoreError: the store was not searched, or not to its end.
     """
     names = {entry.requested_model for _, entry, _ in memory.items() if entry.model == model}
-    async for keys in batches(store, RESULT_PREFIX):
-        for store_key, stored in zip(keys, await store.get_many(list(keys)), strict=True):
-            if stored is None:
-                continue
-            try:
-                entry = codec.decode(store_key, stored)
-            except CorruptEntryError:
-                continue  # unreadable, so it is never served
-            if entry.model == model:
-                names.add(entry.requested_model)
+    async for batch in stored_entries(store, codec, RESULT_PREFIX):
+        # What cannot be read is never served.
+        names |= {s.entry.requested_model for s in batch if s.entry is not None and s.entry.model == model}
     return names - {""}

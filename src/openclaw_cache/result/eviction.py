@@ -9,12 +9,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from openclaw_cache.errors import CorruptEntryError
 from openclaw_cache.result.entry import prompt_text
-from openclaw_cache.result.key import RESULT_PREFIX, key_of
+from openclaw_cache.result.key import RESULT_PREFIX
+from openclaw_cache.result.scan import BATCH, stored_entries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from openclaw_cache.result.entry import EntryCodec
     from openclaw_cache.result.key import Keyer
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from openclaw_cache.store.store import Store
     from openclaw_cache.types import CacheKey, Entry, Namespace
 
-_BATCH: Final = 16
 _MAX_SAMPLE: Final = 20
 
 
@@ -73,7 +72,7 @@ async def evict(
     """
     tally, matches = _Tally(EvictReport(dry_run)), matcher(pattern)
     for number, (key, entry, size_bytes) in enumerate(memory.items()):
-        if number % _BATCH == 0:
+        if number % BATCH == 0:
             await asyncio.sleep(0)
         if namespace in (None, entry.namespace) and matches(entry):
             tally.report.memory_bytes += size_bytes
@@ -82,8 +81,17 @@ async def evict(
                 memory.remove(key)
 
     prefix = RESULT_PREFIX if namespace is None else keyer.namespace_prefix(namespace)
-    async for keys in batches(store, prefix):
-        doomed = await _matched(store, codec, keys, matches, tally)
+    async for batch in stored_entries(store, codec, prefix):
+        doomed = []
+        for stored in batch:
+            if stored.entry is None:
+                tally.report.num_corrupt += 1
+            elif matches(stored.entry):
+                tally.report.store_bytes += stored.size_bytes
+                tally.note(stored.key, stored.entry, stored.size_bytes)
+            else:
+                continue
+            doomed.append(stored.store_key)
         if doomed and not dry_run:
             await store.delete(*doomed)
     return tally.report
@@ -98,48 +106,6 @@ def matcher(pattern: str) -> Callable[[Entry], bool]:
         return any(map(match, names)) or match(prompt_text(entry)) is not None
 
     return matches
-
-
-async def batches(store: Store, prefix: bytes) -> AsyncIterator[dict[bytes, CacheKey]]:
-    """Read a store in short steps: store keys of result entries, each once per batch.
-
-    Keys of another shape are not ours to touch.
-    """
-    batch: dict[bytes, CacheKey] = {}
-    async for store_key in store.scan(prefix):
-        key = key_of(store_key)
-        if key is not None:
-            batch[store_key] = key
-        if len(batch) >= _BATCH:
-            yield batch
-            batch = {}
-    if batch:
-        yield batch
-
-
-async def _matched(
-    store: Store,
-    codec: EntryCodec,
-    keys: dict[bytes, CacheKey],
-    matches: Callable[[Entry], bool],
-    tally: _Tally,
-) -> list[bytes]:
-    """The store keys among `keys` whose entries match or cannot be read."""
-    doomed = []
-    for store_key, stored in zip(keys, await store.get_many(list(keys)), strict=True):
-        if stored is None:
-            continue
-        try:
-            entry = codec.decode(store_key, stored)
-        except CorruptEntryError:
-            tally.report.num_corrupt += 1
-            doomed.append(store_key)
-            continue
-        if matches(entry):
-            tally.report.store_bytes += len(stored)
-            tally.note(keys[store_key], entry, len(stored))
-            doomed.append(store_key)
-    return doomed
 
 
 @dataclass(slots=True)

@@ -59,7 +59,7 @@ async def dial(
     except RefusedError as error:
         link.close()
         raise _explain(error, address) from None
-    except BaseException:
+    except BaseException:  # cancellation too: nobody else would close it
         link.close()
         raise
     return link

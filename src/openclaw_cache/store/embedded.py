@@ -102,7 +102,7 @@ class EmbeddedValkey:
             await self._find_running()
             if self._process is None:
                 self._socket = self._folder.pick_socket()
-        except BaseException:
+        except BaseException:  # cancellation too: the lock must not outlive the try
             self._let_go()
             raise
         self._verdict.clear()

@@ -32,6 +32,11 @@ class ChatRequest:
     max_completion_tokens: Json
 
     @property
+    def wants_usage(self) -> bool:
+        """Whether its reply must tell the usage: every whole one does, a stream where it was asked to."""
+        return self.include_usage or not self.stream
+
+    @property
     def limit(self) -> Json:
         """The request's own bound on completion tokens; the newer field counts where both are set."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
