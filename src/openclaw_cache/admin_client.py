@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,8 @@ from openclaw_cache.config import load
 from openclaw_cache.errors import ConfigError, OpenClawCacheError
 
 TIMEOUT_S = 120.0
+LINE_TIMEOUT_S = 900.0
+"""Silence between two lines of an answer that comes line by line: longer than the server itself would wait."""
 
 
 class NotFoundError(OpenClawCacheError):
@@ -71,29 +74,53 @@ class AdminClient:
         Raises:
             UnreachableError, RefusedError.
         """
+        with self._asked(method, path, order, TIMEOUT_S) as reply:
+            return self._decoded(reply.read())
+
+    def lines(self, path: str, order: Mapping[str, object]) -> Iterator[Any]:
+        """Send one order and give each line of the answer as it comes, decoded.
+
+        Raises:
+            UnreachableError, RefusedError.
+        """
+        with self._asked("POST", path, order, LINE_TIMEOUT_S) as reply:
+            for line in reply:
+                if line.strip():
+                    yield self._decoded(line)
+
+    @contextmanager
+    def _asked(
+        self, method: str, path: str, order: Mapping[str, object] | None, timeout_s: float
+    ) -> Iterator[http.client.HTTPResponse]:
+        """A reply that is no error, to be read inside."""
         parts = urlsplit(self.url)
         connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = connect(parts.hostname or "127.0.0.1", parts.port, timeout=TIMEOUT_S)
+        connection = connect(parts.hostname or "127.0.0.1", parts.port, timeout=timeout_s)
         headers = {"Content-Type": "application/json"}
         if self.admin_key:
             headers["Authorization"] = f"Bearer {self.admin_key}"
         try:
             connection.request(method, parts.path + path, json.dumps(order) if order else None, headers)
             reply = connection.getresponse()
-            raw = reply.read()
+            if reply.status >= 400:
+                raise self._refused(reply)
+            yield reply
         except (OSError, http.client.HTTPException) as e:
             raise UnreachableError(f"cannot reach {self.url}: {e}") from None
         finally:
             connection.close()
+
+    def _refused(self, reply: http.client.HTTPResponse) -> RefusedError:
+        answer = self._decoded(reply.read())
+        error = answer.get("error") if isinstance(answer, dict) else None
+        message = error.get("message") if isinstance(error, dict) else str(answer)
+        return RefusedError(reply.status, str(message))
+
+    def _decoded(self, raw: bytes) -> Any:
         try:
-            answer = json.loads(raw)
+            return json.loads(raw)
         except ValueError:  # something else listens there now
             raise UnreachableError(f"{self.url} is not an openclaw-cache server") from None
-        if reply.status >= 400:
-            error = answer.get("error") if isinstance(answer, dict) else None
-            message = error.get("message") if isinstance(error, dict) else str(answer)
-            raise RefusedError(reply.status, str(message))
-        return answer
 
 
 def _is_http(url: str) -> bool:

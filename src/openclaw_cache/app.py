@@ -13,12 +13,14 @@ from blake3 import blake3
 
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.auth import Authenticator, Principal, is_loopback
+from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.models import Models
 from openclaw_cache.api.routes import Limits, Routes
-from openclaw_cache.config import ApiKey, Settings, UpstreamSettings
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import ConfigError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
+from openclaw_cache.gateway.kv_pod import KvPod
+from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.policy import Policy
 from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.gateway.upstream import Upstream
@@ -29,6 +31,7 @@ from openclaw_cache.result.entry import EntryCodec
 from openclaw_cache.result.key import Keyer
 from openclaw_cache.result.memory import MemoryTier
 from openclaw_cache.result.versions import Epochs, check_secret
+from openclaw_cache.settings import ApiKey, Settings, UpstreamSettings
 from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.valkey import ValkeyStore
 from openclaw_cache.types import Namespace
@@ -90,6 +93,7 @@ class App:
         )
         self._stack.push_async_callback(cache.aclose, FLUSH_TIMEOUT_S)
         credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
+        kv_salt = KvSalt(secret)
         policy = Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools)
         gateway = Gateway(
             upstreams=upstreams,
@@ -99,6 +103,7 @@ class App:
             policy=policy,
             readings=Readings(policy, frozenset(rules.ignore)),
             metrics=self.metrics,
+            kv_salt=kv_salt,
             ttl_s=rules.ttl,
             store_timeout_s=self.settings.store.timeout,
             on_degraded=self._degraded,
@@ -106,6 +111,10 @@ class App:
                 f"credential-{blake3(token, key=credential_key).hexdigest(8)}"
             ),
         )
+        kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
+        for kv_pod in kv_pods.values():
+            self._stack.push_async_callback(kv_pod.aclose)
+        kv = KvAdmin(gateway, kv_pods)
         admin = Admin(
             gateway=gateway,
             store=store,
@@ -113,6 +122,7 @@ class App:
             pods=self.pods,
             started_at=time.time(),
             store_fault=lambda: self._store_fault,
+            kv=kv,
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
         self.asgi = Routes(
@@ -120,6 +130,7 @@ class App:
             authenticator=authenticator,
             models=Models(upstreams),
             admin=admin,
+            kv=kv,
             limits=limits,
             is_ready=self.why_not_ready,
         )
@@ -159,6 +170,8 @@ class App:
                 data_dir=self.settings.server.data_dir,
                 threads=settings.threads,
                 max_waiting=settings.max_waiting,
+                kv=self.settings.kv_cache.for_engine(),
+                device=settings.device,
                 on_event=lambda line: self._say(f"{settings.name}: {line}"),
             )
             await pod.start()

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
+from urllib.parse import urlencode
 
 import typer
 
-from openclaw_cache import __version__, tables
+from openclaw_cache import __version__, kv_tables, tables
 from openclaw_cache.admin_client import AdminClient, NotFoundError, RefusedError, UnreachableError
 from openclaw_cache.config import load, value_from_text
+from openclaw_cache.console import print_json
+from openclaw_cache.engine.pod import engine_command
 from openclaw_cache.errors import ConfigError
+from openclaw_cache.units import parse_duration
+from openclaw_cache.warm_file import read_prompts
 
-_COMMAND_FLAGS = ("--status", "--evict", "--invalidate", "--version")
+_COMMAND_FLAGS = ("--status", "--evict", "--invalidate", "--warm", "--tree", "--version")
 EXIT_NO, EXIT_USAGE, EXIT_UNREACHABLE = 1, 2, 3
 
 app = typer.Typer(
@@ -38,6 +44,12 @@ DataDirOption = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Where to look for a running server. Default: ~/.openclaw-cache"),
 ]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="SECTION.FIELD=VALUE; may be given several times.")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", envvar="OPENCLAW_CACHE_CONFIG", help="YAML file.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -45,20 +57,35 @@ class EvictType(StrEnum):
     """What `evict` removes."""
 
     RESULT = "result"
+    KV = "kv"
     ALL = "all"
+
+
+class WarmType(StrEnum):
+    """Which cache `warm` fills."""
+
+    RESULT = "result"
+    SEMANTIC = "semantic"
+    KV = "kv"
 
 
 @app.command()
 def serve(
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", envvar="OPENCLAW_CACHE_CONFIG", help="YAML file.")
-    ] = None,
+    config: ConfigOption = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 for any free one.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="SECTION.FIELD=VALUE; may be given several times.")
+    enable_prefix_caching: Annotated[
+        bool | None,
+        typer.Option(
+            "--enable-prefix-caching/--no-enable-prefix-caching",
+            help="The embedded engine's KV cache: kv_cache.enabled.",
+        ),
     ] = None,
+    block_size: Annotated[
+        int | None, typer.Option(help="Tokens of a KV block: kv_cache.block_tokens.")
+    ] = None,
+    set_: SetOption = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Show every setting and where it came from, then stop.")
     ] = False,
@@ -66,9 +93,14 @@ def serve(
 ) -> None:
     """Run the gateway."""
     try:
-        overrides = _overrides(
-            set_ or [], {"server.host": host, "server.port": port, "server.data_dir": data_dir}
-        )
+        named: dict[str, object] = {
+            "server.host": host,
+            "server.port": port,
+            "server.data_dir": data_dir,
+            "kv_cache.enable_prefix_caching": enable_prefix_caching,
+            "kv_cache.block_size": block_size,
+        }
+        overrides = _overrides(set_ or [], named)
         loaded = load(config, overrides=overrides)
         if print_config:
             tables.print_config(loaded, as_json=as_json)
@@ -90,7 +122,7 @@ def status(url: UrlOption = None, data_dir: DataDirOption = None, as_json: JsonO
     server = _client(url, data_dir)
     shown = {"url": server.url, **server.get("/admin/status")}
     if as_json:
-        tables.print_json(shown)
+        print_json(shown)
         return
     tables.print_status(shown)
 
@@ -110,11 +142,11 @@ def evict(
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove stored replies that match a pattern, for example "*finance*"."""
+    """Remove stored replies, or KV of prompts, that match a pattern, for example "*finance*"."""
     order = {"pattern": pattern, "type": type_.value, "namespace": namespace, "dry_run": dry_run}
     report = _client(url, data_dir).post("/admin/evict", order)
     if as_json:
-        tables.print_json(report)
+        print_json(report)
         return
     tables.print_evicted(report, pattern)
 
@@ -129,16 +161,89 @@ def invalidate(
     """Make every stored reply of a model unreachable, at once and for good."""
     done = _client(url, data_dir).post("/admin/invalidate", {"model": model})
     if as_json:
-        tables.print_json(done)
+        print_json(done)
         return
     tables.print_invalidated(done)
+
+
+@app.command()
+def warm(
+    file: Annotated[Path, typer.Argument(help="Prompts: text, JSON, JSONL, or an OpenClaw capture.")],
+    type_: Annotated[WarmType, typer.Option("--type", help="Which cache to fill.")] = WarmType.KV,
+    model: Annotated[str | None, typer.Option(help="Whose; not needed with one embedded upstream.")] = None,
+    pin: Annotated[str | None, typer.Option(help="Never evict them for so long: 1h.")] = None,
+    namespace: Annotated[str | None, typer.Option(help="Whose requests it is for.")] = None,
+    url: UrlOption = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute prompts ahead of the requests that begin with them. What is cached already costs nothing."""
+    if type_ is not WarmType.KV:
+        _fail(f"warm --type {type_.value} is not built yet: this version warms kv", EXIT_USAGE)
+    try:
+        prompts = read_prompts(file)
+        pin_s = None if pin is None else parse_duration(pin)
+    except (ConfigError, ValueError) as e:
+        _fail(str(e), EXIT_USAGE)
+    order = {"type": type_.value, "prompts": prompts, "model": model, "pin": pin_s, "namespace": namespace}
+    lines = kv_tables.warm_progress(_client(url, data_dir).lines("/admin/warm", order), len(prompts))
+    summary = kv_tables.warm_summary(lines, len(prompts))
+    if as_json:
+        print_json(summary)
+    else:
+        kv_tables.print_warmed(summary)
+    if summary["num_warm"] < len(prompts) or summary["error"]:
+        raise typer.Exit(EXIT_NO)
+
+
+@app.command()
+def tree(
+    text: Annotated[bool, typer.Option("--text", help="Show the prompts' text too.")] = False,
+    limit: Annotated[int, typer.Option(help="At most so many nodes.")] = 200,
+    upstream: Annotated[
+        str | None, typer.Option(help="Whose; not needed with one embedded upstream.")
+    ] = None,
+    url: UrlOption = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the tree of cached prefixes: green new, blue hit, red evicted."""
+    query = {"limit": str(limit)} | ({"text": "1"} if text else {})
+    query |= {"upstream": upstream} if upstream else {}
+    shown = _client(url, data_dir).get(f"/admin/tree?{urlencode(query)}")
+    if as_json:
+        print_json(shown)
+        return
+    kv_tables.print_tree(shown)
+
+
+@app.command()
+def engine(
+    model: Annotated[str, typer.Option("--model", help="A registered name, a folder or a .gguf file.")],
+    config: ConfigOption = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. The engine asks for no key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")] = 8000,
+    data_dir: Annotated[Path | None, typer.Option(help="Where models and KV are kept.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    set_: SetOption = None,
+) -> None:
+    """Run an embedded engine alone: a pod that a gateway elsewhere reaches as `kind: openai`."""
+    try:
+        settings = load(config, overrides=_overrides(set_ or [], {"server.data_dir": data_dir})).settings
+    except ConfigError as e:
+        _fail(str(e), EXIT_USAGE)
+    kv = settings.kv_cache.for_engine()
+    command = engine_command(model, settings.server.data_dir, kv=kv, device=device)
+    os.execv(command[0], [*command, "--host", host, "--port", str(port)])  # noqa: S606 - our own, no shell
 
 
 @app.command()
 def version(as_json: JsonOption = False) -> None:
     """Print the version."""
     if as_json:
-        tables.print_json({"version": __version__})
+        print_json({"version": __version__})
     else:
         typer.echo(__version__)
 
@@ -188,13 +293,23 @@ class _Commands:
     def post(self, path: str, order: Mapping[str, object]) -> Any:
         return self._call("POST", path, order)
 
+    def lines(self, path: str, order: Mapping[str, object]) -> Iterator[Any]:
+        with _exit_codes():
+            yield from self._client.lines(path, order)
+
     def _call(self, method: str, path: str, order: Mapping[str, object] | None) -> Any:
-        try:
+        with _exit_codes():
             return self._client.call(method, path, order)
-        except UnreachableError as e:
-            _fail(str(e), EXIT_UNREACHABLE)
-        except RefusedError as e:
-            _fail(str(e), EXIT_USAGE if e.status < 500 else EXIT_NO)
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    try:
+        yield
+    except UnreachableError as e:
+        _fail(str(e), EXIT_UNREACHABLE)
+    except RefusedError as e:
+        _fail(str(e), EXIT_USAGE if e.status < 500 else EXIT_NO)
 
 
 def _say(line: str) -> None:

@@ -11,156 +11,33 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from openclaw_cache.errors import ConfigError
-from openclaw_cache.units import human_duration, human_size, parse_duration, parse_size
+from openclaw_cache.settings import ApiKey, Settings, UpstreamSettings
+from openclaw_cache.units import (
+    human_duration,
+    human_ratio,
+    human_size,
+    parse_duration,
+    parse_ratio,
+    parse_size,
+    parse_size_or_auto,
+)
 
 ENV_PREFIX = "OPENCLAW_CACHE_"
 # Variables with our prefix that are not settings: the CLI's own and those of the test suite.
 ENV_RESERVED = ("OPENCLAW_CACHE_URL", "OPENCLAW_CACHE_ADMIN_KEY", "OPENCLAW_CACHE_CONFIG")
 ENV_RESERVED_PREFIXES = ("OPENCLAW_CACHE_TEST_",)
 
-Size = Annotated[int, BeforeValidator(parse_size)]
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$"
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-
-class ApiKey(_Section):
-    """One client key and what it may use. Exactly one of `key`, `key_sha256`, `key_env` is set."""
-
-    key: str | None = Field(None, repr=False, min_length=1)
-    key_sha256: str | None = Field(None, repr=False, pattern=r"^[0-9a-fA-F]{64}$")
-    key_env: str | None = None
-    namespace: str = Field("default", pattern=NAME_PATTERN)
-    agents: list[str] = ["*"]
-    models: list[str] = ["*"]
-
-    @model_validator(mode="after")
-    def _exactly_one_source(self) -> ApiKey:
-        if sum(v is not None for v in (self.key, self.key_sha256, self.key_env)) != 1:
-            raise ValueError("give exactly one of key, key_sha256, key_env")
-        return self
-
-
-class Server(_Section):
-    """Where the gateway listens, whom it serves, and its limits."""
-
-    host: str = "127.0.0.1"
-    port: int = Field(8800, ge=0, le=65535)
-    data_dir: Path = Path("~/.openclaw-cache")
-    secret_file: Path | None = None
-    admin_key_env: str | None = None
-    keys: list[ApiKey] = []
-    max_body: Size = Field(64 * 10**6, gt=0)
-    body_timeout: Duration = Field(30.0, gt=0)
-    request_timeout: Duration = Field(1800.0, gt=0)
-    ping_interval: Duration = Field(1.0, gt=0)
-    drain_timeout: Duration = 60.0
-
-    @field_validator("data_dir", "secret_file")
-    @classmethod
-    def _expand_home(cls, value: Path | None) -> Path | None:
-        try:
-            return value.expanduser().absolute() if value is not None else None
-        except RuntimeError:  # a user without an entry in passwd, as in many containers, and HOME unset
-            raise ValueError("there is no home directory here: set HOME, or write an absolute path") from None
-
-
-class StoreSettings(_Section):
-    """The shared byte store behind the memory tier."""
-
-    url: str = Field("embedded", repr=False)  # it may have a password
-    timeout: Duration = Field(0.05, gt=0)
-    max_memory: Size = Field(10**9, gt=0)
-
-
-class UpstreamSettings(_Section):
-    """One upstream: a pod that we start (`embedded`), or any OpenAI-compatible endpoint (`openai`)."""
-
-    name: str = Field(pattern=NAME_PATTERN)
-    kind: Literal["embedded", "openai"]
-    model: str | None = Field(None, min_length=1)
-    threads: int | None = Field(None, ge=1)
-    max_waiting: int = Field(32, ge=0)
-    urls: list[str] = []
-    models: list[str] = ["*"]
-    api_key_env: str | None = None
-    connect_timeout: Duration = Field(5.0, gt=0)
-    idle_timeout: Duration = Field(600.0, gt=0)
-    retries: int = Field(1, ge=0, le=5)
-    ask_usage: bool = True
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> UpstreamSettings:
-        if self.kind == "embedded":
-            if self.model is None:
-                raise ValueError("kind: embedded needs `model`, for example smollm2-135m")
-            if self.urls:
-                raise ValueError("kind: embedded takes no `urls`: we start that pod ourselves")
-        elif not self.urls:
-            raise ValueError("kind: openai needs `urls`, for example [http://10.0.0.11:8000]")
-        for i, url in enumerate(self.urls):
-            # Not repeated: what does not belong into a URL is most often a key.
-            if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
-                raise ValueError(f"urls.{i}: write http(s)://host:port/path, without user, query or fragment")
-            try:
-                port = urlsplit(url).port
-            except ValueError:
-                port = 0
-            if port == 0:
-                raise ValueError(
-                    f"urls.{i}: its host or port is none: write for example http://10.0.0.11:8000"
-                )
-        return self
-
-
-class ResultCacheSettings(_Section):
-    """The exact result cache and what may enter it."""
-
-    enabled: bool = True
-    max_memory: Size = Field(256 * 10**6, ge=0)
-    ttl: Duration = Field(86400.0, gt=0)
-    sampled: Literal["cache", "bypass"] = "cache"
-    tools: Literal["bypass", "cache"] = "bypass"
-    ignore: list[Literal["user", "metadata"]] = []
-
-
-class Settings(_Section):
-    """Everything that can be set."""
-
-    server: Server = Field(default_factory=Server)  # not before it is needed: its default asks for HOME
-    store: StoreSettings = StoreSettings()
-    upstreams: list[UpstreamSettings] = [
-        UpstreamSettings(name="local", kind="embedded", model="smollm2-135m")
-    ]
-    result_cache: ResultCacheSettings = ResultCacheSettings()
-
-    @field_validator("upstreams")
-    @classmethod
-    def _upstream_names_differ(cls, value: list[UpstreamSettings]) -> list[UpstreamSettings]:
-        names = [u.name for u in value]
-        if not names:
-            raise ValueError("name at least one upstream")
-        if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"the name {min(twice)!r} is used twice")
-        return value
+ALIASES = {
+    "kv_cache.block_size": "kv_cache.block_tokens",
+    "kv_cache.enable_prefix_caching": "kv_cache.enabled",
+}
+"""Other spellings of a setting, as vLLM has them → its own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +67,11 @@ def load(
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     if file is not None:
-        for field, value in _read_yaml(file).items():
-            _set(values, sources, field, value, f"file {file}")
-    for field, (name, value) in _read_env(os.environ if env is None else env).items():
-        _set(values, sources, field, value, f"env {name}")
-    for field, value in (overrides or {}).items():
+        _merge(values, sources, [_Given(f, v, f"file {file}") for f, v in _read_yaml(file).items()])
+    _merge(values, sources, _read_env(os.environ if env is None else env))
+    for field in overrides or {}:
         _check_known(field, "command line")
-        _set(values, sources, field, value, "command line")
+    _merge(values, sources, [_Given(f, v, "command line") for f, v in (overrides or {}).items()])
     try:
         settings = Settings.model_validate(values)
     except ValidationError as e:
@@ -240,8 +115,10 @@ def _without_password(url: str) -> str:
 
 def _plain(value: object, metadata: Sequence[object] = ()) -> str:
     parsers = [m.func for m in metadata if isinstance(m, BeforeValidator)]
-    if parse_size in parsers and isinstance(value, int):
+    if (parse_size in parsers or parse_size_or_auto in parsers) and isinstance(value, int):
         return human_size(value)
+    if parse_ratio in parsers and isinstance(value, float):
+        return human_ratio(value)
     if parse_duration in parsers and isinstance(value, float):
         return human_duration(value)
     if isinstance(value, BaseModel):
@@ -255,13 +132,40 @@ def _plain(value: object, metadata: Sequence[object] = ()) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _set(values: dict[str, Any], sources: dict[str, str], field: str, value: object, source: str) -> None:
-    section, _, name = field.partition(".")
-    if name:
-        values.setdefault(section, {})[name] = value
-    else:
-        values[section] = value
-    sources[field] = source
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One setting as somebody has spelled it."""
+
+    field: str
+    value: object
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Its own name, whichever spelling was used."""
+        return ALIASES.get(self.field, self.field)
+
+    def is_same(self, other: _Given) -> bool:
+        """Whether both give the same value, as a person reads it."""
+        return str(self.value).strip().lower() == str(other.value).strip().lower()
+
+
+def _merge(values: dict[str, Any], sources: dict[str, str], layer: Sequence[_Given]) -> None:
+    """Lay one layer over those below it. Raises ConfigError where it gives one setting two values."""
+    seen: dict[str, _Given] = {}
+    for given in layer:
+        first = seen.setdefault(given.name, given)
+        if not given.is_same(first):
+            raise ConfigError(
+                f"{given.source}: {first.field} ({first.value}) and {given.field} ({given.value}) are one setting "
+                "with two values: keep one of them"
+            )
+        section, _, name = given.name.partition(".")
+        if name:
+            values.setdefault(section, {})[name] = given.value
+        else:
+            values[section] = given.value
+        sources[given.name] = given.source
 
 
 def known_fields() -> list[str]:
@@ -277,7 +181,7 @@ def known_fields() -> list[str]:
 
 
 def _check_known(field: str, source: str) -> None:
-    known = known_fields()
+    known = [*known_fields(), *ALIASES]
     if field in known:
         return
     near = difflib.get_close_matches(field, known, n=1, cutoff=0.5)
@@ -343,9 +247,9 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _read_env(env: Mapping[str, str]) -> dict[str, tuple[str, object]]:
-    known = {ENV_PREFIX + field.replace(".", "__").upper(): field for field in known_fields()}
-    found: dict[str, tuple[str, object]] = {}
+def _read_env(env: Mapping[str, str]) -> list[_Given]:
+    known = {ENV_PREFIX + field.replace(".", "__").upper(): field for field in [*known_fields(), *ALIASES]}
+    found: list[_Given] = []
     for name, text in env.items():
         if not name.startswith(ENV_PREFIX) or name in ENV_RESERVED or name.startswith(ENV_RESERVED_PREFIXES):
             continue
@@ -354,7 +258,7 @@ def _read_env(env: Mapping[str, str]) -> dict[str, tuple[str, object]]:
             near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
             raise ConfigError(f"environment: unknown variable {name}: {hint}")
-        found[field] = (name, value_from_text(text, f"environment: {name}"))
+        found.append(_Given(field, value_from_text(text, f"environment: {name}"), f"env {name}"))
     return found
 
 
@@ -387,7 +291,7 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
     for problem in error.errors(include_url=False):
         path = [str(p) for p in problem["loc"]]
         dotted = ".".join(path)
-        source = sources.get(".".join(path[:2])) or sources.get(path[0] if path else "") or "configuration"
+        source = _source_of(path, sources)
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             names = _sibling_names(path)
@@ -397,6 +301,13 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
             )
         lines.append(f"{source}: {dotted}: {message}" if dotted else f"{source}: {message}")
     return "\n".join(lines)
+
+
+def _source_of(path: list[str], sources: Mapping[str, str]) -> str:
+    """Where a wrong value came from; for a default that does not fit, where its section was set."""
+    section = path[0] if path else ""
+    found = sources.get(".".join(path[:2])) or sources.get(section)
+    return found or next((s for f, s in sources.items() if f.startswith(f"{section}.")), "configuration")
 
 
 def _sibling_names(path: list[str]) -> list[str]:

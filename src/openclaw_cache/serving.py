@@ -16,9 +16,9 @@ import uvicorn
 
 from openclaw_cache.api.connection import BoundedConnection
 from openclaw_cache.app import App
-from openclaw_cache.config import Settings
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.observe import logs
+from openclaw_cache.settings import Settings
 
 SERVER_FILE = "server.json"
 

@@ -1,10 +1,11 @@
-"""Sizes and durations as people write them."""
+"""Sizes, durations and shares as people write them."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+from typing import Literal
 
 _SIZE_UNITS = {
     "": 1, "B": 1,
@@ -30,6 +31,23 @@ def parse_size(value: object) -> int:
     if unit not in _SIZE_UNITS or not 0 <= number < math.inf:
         raise ValueError(f"{value!r} is not a size: write for example 256MB, 1GiB or 5%")
     return int(number * _SIZE_UNITS[unit])
+
+
+def parse_size_or_auto(value: object) -> int | Literal["auto"]:
+    """Like `parse_size`, or the word `auto`."""
+    return "auto" if value == "auto" else parse_size(value)
+
+
+def parse_ratio(value: object) -> float:
+    """A share in 0–1 from `80%` or `0.8`."""
+    ratio = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        ratio = float(value)
+    elif isinstance(value, str) and (m := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", value)):
+        ratio = float(m[1]) / 100 if m[2] else float(m[1])
+    if 0 <= ratio <= 1:
+        return ratio
+    raise ValueError(f"{value!r} is not a share: write for example 80% or 0.8")
 
 
 def parse_duration(value: object) -> float:
@@ -65,3 +83,8 @@ def human_duration(seconds: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"
+
+
+def human_ratio(ratio: float) -> str:
+    """`80%` for 0.8."""
+    return f"{ratio * 100:.10g}%"

@@ -56,7 +56,20 @@ def test_version_in_both_spellings(run: Run, spelling: str) -> None:
         ["frobnicate"],
         ["status", "--jsn"],
         ["evict"],
-        ["evict", "--pattern", "*", "--type", "kv"],
+        ["evict", "--pattern", "*", "--type", "memory"],
+        ["serve", "--block-size", "0"],
+        ["serve", "--block-size", "24"],
+        ["serve", "--block-size", "32", "--set", "kv_cache.block_tokens=16"],
+        ["serve", "--no-enable-prefix-caching", "--set", "kv_cache.enabled=true"],
+        ["warm"],
+        ["warm", "/absent/prompts.jsonl"],
+        ["warm", __file__, "--pin", "soon"],
+        ["warm", __file__, "--type", "result"],
+        ["warm", __file__, "--type", "semantic"],
+        ["tree", "--limit", "x"],
+        ["engine"],
+        ["engine", "--model", "m", "--set", "kv_cache.block_tokn=1"],
+        ["engine", "--model", "m", "--set", "kv_cache.chunk_size=100"],
         ["invalidate"],
         ["serve", "--port", "eighty"],
         ["serve", "--set", "store.ulr=x"],
@@ -80,7 +93,18 @@ def test_wrong_usage_and_configuration_is_exit_code_2_without_a_traceback(run: R
 
 
 @pytest.mark.parametrize(
-    "args", [["status"], ["--status"], ["evict", "--pattern", "*"], ["invalidate", "--model", "m"]]
+    "args",
+    [
+        ["status"],
+        ["--status"],
+        ["evict", "--pattern", "*"],
+        ["evict", "--pattern", "*", "--type", "kv"],
+        ["invalidate", "--model", "m"],
+        ["warm", __file__],
+        ["--warm", __file__],
+        ["tree"],
+        ["--tree", "--text"],
+    ],
 )
 def test_no_server_is_exit_code_3_and_says_how_to_name_one(run: Run, args: list[str]) -> None:
     code, _, err = run(*args)
@@ -172,6 +196,25 @@ def test_set_takes_lists_and_null_and_wins_over_everything(run: Run) -> None:
     assert shown["server.secret_file"] == {"value": None, "shown": "null", "source": "command line"}
 
 
+def test_the_flags_of_vllm_mean_the_settings_of_the_kv_cache(run: Run) -> None:
+    args = ["serve", "--print-config", "--json"]
+    shown = json.loads(run(*args, "--no-enable-prefix-caching", "--block-size", "32")[1])
+    for field, value in (("kv_cache.enabled", False), ("kv_cache.block_tokens", 32)):
+        assert (shown[field]["value"], shown[field]["source"]) == (value, "command line")
+    shown = json.loads(run(*args, "--enable-prefix-caching", OPENCLAW_CACHE_KV_CACHE__ENABLED="false")[1])
+    assert shown["kv_cache.enabled"]["value"] is True
+    shown = json.loads(run(*args)[1])
+    assert (shown["kv_cache.enabled"]["source"], shown["kv_cache.block_tokens"]["value"]) == ("default", 16)
+    assert shown["kv_cache.reserve"] == {"value": 0.2, "shown": "20%", "source": "default"}
+
+
+def test_warming_a_cache_that_cannot_be_warmed_yet_says_so(run: Run) -> None:
+    for kind in ("result", "semantic"):
+        code, _, err = run("warm", __file__, "--type", kind)
+        assert code == 2
+        assert f"{kind} is not built yet" in err
+
+
 def test_no_key_is_shown_by_print_config(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("server: {keys: [{key: sk-very-secret}]}\nstore: {url: 'redis://u:sk-very-secret@h/0'}\n")
@@ -184,5 +227,5 @@ def test_no_key_is_shown_by_print_config(run: Run, tmp_path: Path) -> None:
 def test_help_lists_every_command(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    for command in ("serve", "status", "evict", "invalidate", "version"):
+    for command in ("serve", "status", "evict", "invalidate", "warm", "tree", "engine", "version"):
         assert command in out

@@ -11,7 +11,14 @@ import yaml
 
 from openclaw_cache.config import describe, load
 from openclaw_cache.errors import ConfigError
-from openclaw_cache.units import human_duration, human_size, parse_duration, parse_size
+from openclaw_cache.units import (
+    human_duration,
+    human_ratio,
+    human_size,
+    parse_duration,
+    parse_ratio,
+    parse_size,
+)
 
 
 def loaded(text: str, tmp_path: Path, **layers: Any) -> Any:
@@ -97,6 +104,25 @@ def test_a_shown_size_reads_back_as_the_same(num_bytes: int) -> None:
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 1.0, 61.5, 5400.0, 86400.0, 604800.0])
 def test_a_shown_duration_reads_back_as_the_same(seconds: float) -> None:
     assert parse_duration(human_duration(seconds)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [("80%", 0.8), ("0.8", 0.8), (0.8, 0.8), ("12.5 %", 0.125), ("0", 0), (1, 1), ("100%", 1), ("0%", 0)],
+)
+def test_a_share_is_read_as_percent_or_as_a_fraction(text: object, ratio: float) -> None:
+    assert parse_ratio(text) == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("text", ["80", 80, "101%", "-1%", "", "%", True, None, float("nan"), "1,5%", []])
+def test_what_is_no_share_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r"is not a share: write for example 80% or 0\.8"):
+        parse_ratio(text)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.2, 0.8, 0.125, 1.0, 1 / 3])
+def test_a_shown_share_reads_back_as_the_same(ratio: float) -> None:
+    assert parse_ratio(human_ratio(ratio)) == pytest.approx(ratio)
 
 
 # Layers.

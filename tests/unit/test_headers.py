@@ -52,7 +52,7 @@ def test_a_credential_is_sent_only_where_it_may_be_and_is_never_keyed(name: byte
     "name",
     [b"cookie", b"origin", b"referer", b"host", b"content-length", b"expect", b"forwarded", b"via",
      b"x-forwarded-for", b"x-forwarded-anything", b"x-real-ip", b"sec-fetch-mode", b"sec-ch-ua",
-     b"accept-encoding", b"x-openclaw-namespace", b"x-request-id"],
+     b"accept-encoding", b"x-openclaw-namespace", b"x-request-id", b"x-openclaw-kv-salt", b"x-openclaw-kv-any"],
 )  # fmt: skip
 def test_what_concerns_this_hop_or_this_client_alone_is_not_sent(name: bytes) -> None:
     assert sent((name, b"x")) == []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_cache import tables
+from openclaw_cache import kv_tables, tables
 from openclaw_cache.config import load
+from support.fake_engine import ROWS, STATUS
 
 ODD = "b[/b] [red]x\x1b[31m"
 """Rich markup and a terminal's escape sequence."""
@@ -40,3 +41,78 @@ def test_a_pattern_that_matches_nothing_is_told_how_to_match_a_part(
 ) -> None:
     tables.print_evicted({"dry_run": False, "num_matched": 0, "num_corrupt": 0, "sample": []}, "France")
     assert '"*France*"' in capsys.readouterr().out
+
+
+# The KV cache.
+
+
+def test_an_engines_status_is_told_in_rows() -> None:
+    rows = dict(kv_tables.status_rows(STATUS))
+    assert rows[", device"] == (
+        "120 of 4,096 blocks, 1.2 MB of 41.0 MB (3,976 free, 4 running, 70 new, 46 hit, 12 pinned)"
+    )
+    assert rows[", disk"].startswith("DEAD: no space left; 0 of 0 blocks")
+    assert rows[", hit ratio"] == "0.800 of 1,000 tokens (device 0.600, host 0.150, disk 0.050)"
+    assert rows[", prefill saved"] == "12.5 s"
+    assert rows[", requests"] == "2 running, 1 waiting"
+    assert rows[", pins"].startswith("p1 (2,048 tokens, until 2027-01-1")
+    assert ", integrity" not in rows
+
+
+def test_what_an_engine_does_not_tell_is_no_error() -> None:
+    assert list(kv_tables.status_rows(None)) == []
+    assert list(kv_tables.status_rows({"reason": "its engine is starting"})) == [
+        ("", "unknown: its engine is starting")
+    ]
+    assert list(kv_tables.status_rows({"enabled": False, "tiers": []})) == [
+        ("", "off (kv_cache.enabled: false)")
+    ]
+    bare = dict(kv_tables.status_rows({"tiers": [{"tier": "device"}, {"tier": "disk", "state": "off"}]}))
+    assert bare[", device"] == "0 of 0 blocks, 0 B of 0 B"
+    assert (bare[", disk"], bare[", hit ratio"], bare[", pins"]) == ("off", "–", "none")
+    broken = dict(kv_tables.status_rows({"tiers": [], "integrity": {"ok": False, "checked_at": 0.0}}))
+    assert broken[", integrity"].startswith("BROKEN")
+
+
+def test_the_tree_hangs_each_run_of_tokens_under_its_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    kv_tables.print_tree({"upstream": "local", "rows": ROWS, "is_cut": True})
+    assert capsys.readouterr().out.splitlines() == [
+        "upstream local",
+        "└── 512 tokens hit, 7 hits, blocks: device 32, host 32, pinned  You are Finn.",
+        "    ├── 20 tokens new, blocks: device 1  private words",
+        "    └── 9 tokens evicted",
+        "… and more: see --limit",
+    ]
+
+
+def test_namespaces_are_apart_in_the_tree_and_a_cut_off_branch_is_still_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        {"id": 1, "root": 0, "num_tokens": 1, "state": "new"},
+        {"id": 9, "root": 1, "parent": 5, "num_tokens": 2, "state": "new", "text": ODD},
+    ]
+    kv_tables.print_tree({"upstream": "local", "rows": rows, "is_cut": False})
+    out = capsys.readouterr().out
+    assert out.splitlines()[1:4] == ["├── namespace 0", "│   └── 1 token new", "└── namespace 1"]
+    assert "b[/b] [red]x" in out
+    assert "\x1b" not in out
+
+
+def test_evicted_kv_is_told_with_what_was_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    kv = {"num_blocks": 1, "num_tokens": 16, "num_pinned_blocks": 2}
+    tables.print_evicted({"dry_run": False, "type": "kv", "kv": kv}, "*")
+    assert capsys.readouterr().out == "1 KV block (16 tokens) removed; 2 pinned blocks kept\n"
+    nothing = {"num_blocks": 0, "num_tokens": 0}
+    tables.print_evicted({"dry_run": True, "type": "kv", "kv": nothing}, "France")
+    assert '"*France*"' in capsys.readouterr().out
+
+
+def test_a_warm_up_without_its_last_line_was_broken_off() -> None:
+    first = {"index": 0, "num_tokens": 9, "num_cached_tokens": 4, "num_computed_tokens": 5}
+    failed = {"index": 1, "error": "too long"}
+    whole = kv_tables.warm_summary([first, failed, {"done": True, "pins": []}], 2)
+    assert (whole["num_warm"], whole["error"], whole["failed"]) == (1, None, [failed])
+    assert (whole["num_tokens"], whole["num_cached_tokens"], whole["num_computed_tokens"]) == (9, 4, 5)
+    cut = kv_tables.warm_summary([first], 2)
+    assert (cut["num_warm"], cut["error"]) == (1, "the server ended its answer too early")

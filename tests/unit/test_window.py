@@ -26,3 +26,10 @@ def test_a_slot_reused_after_a_full_turn_starts_from_zero() -> None:
     w.add(0.5, hit=True)
     w.add(60.5, hit=False)
     assert w.counts(60.5) == (0, 1)
+
+
+def test_many_lookups_may_be_counted_at_once() -> None:
+    w = Window(60.0)
+    w.add_many(1.0, num_hits=64, num_lookups=85)
+    w.add(2.0, hit=True)
+    assert w.counts(2.0) == (65, 86)

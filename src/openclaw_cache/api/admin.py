@@ -1,17 +1,18 @@
-"""Operations over HTTP: status, evict, invalidate. The CLI is a client of this."""
+"""Operations over HTTP: status, evict, invalidate, tree. The CLI is a client of this."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import msgspec
 from prometheus_client import Metric
 
 from openclaw_cache import __version__
+from openclaw_cache.api.kv import KvAdmin
+from openclaw_cache.api.order import decode_order
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import RequestError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
@@ -20,15 +21,13 @@ from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.valkey import ValkeyStore
 from openclaw_cache.types import Json, Namespace
 
-_T = TypeVar("_T", bound=msgspec.Struct)
-
 
 class EvictOrder(msgspec.Struct, forbid_unknown_fields=True):
     """Body of `POST /admin/evict`."""
 
     pattern: Annotated[str, msgspec.Meta(max_length=4096)]
     """Bounded, because it is compiled beside the event loop's other work."""
-    type: Literal["result", "all"] = "result"
+    type: Literal["result", "kv", "all"] = "result"
     namespace: str | None = None
     dry_run: bool = False
 
@@ -51,6 +50,7 @@ class Admin:
         pods: Mapping[str, EmbeddedPod],
         started_at: float,
         store_fault: Callable[[], str | None],
+        kv: KvAdmin,
     ) -> None:
         self._gateway = gateway
         self._store = store
@@ -58,18 +58,22 @@ class Admin:
         self._pods = pods
         self._started_at = started_at
         self._store_fault = store_fault
+        self._kv = kv
         self._num_evictions_seen = 0
 
-    async def serve(self, what: str, raw: bytes) -> Json:
+    async def serve(self, what: str, query: bytes, raw: bytes) -> Json:
         """Carry out one order. Raises RequestError."""
         if what == "evict":
-            return await self._evict(_order(raw, EvictOrder))
+            return await self._evict(decode_order(raw, EvictOrder))
         if what == "invalidate":
-            return await self._invalidate(_order(raw, InvalidateOrder))
+            return await self._invalidate(decode_order(raw, InvalidateOrder))
+        if what == "tree":
+            return await self._kv.tree(query)
         return await self._status()
 
-    def refresh_gauges(self) -> None:
-        """Bring the gauges that nobody updates on the way up to date; called before they are read."""
+    async def refresh_gauges(self) -> None:
+        """Bring what nobody updates on the way up to date; called before it is read. At most 0.5 s, never fails."""
+        await self._kv.refresh_figures()
         stats, metrics = self._gateway.cache.stats(), self._gateway.metrics
         metrics.bytes.labels("result", "memory").set(stats.memory_bytes)
         metrics.capacity_bytes.labels("result", "memory").set(stats.capacity_bytes)
@@ -78,8 +82,16 @@ class Admin:
         metrics.evictions.labels("result", "space").inc(new)
 
     async def _evict(self, order: EvictOrder) -> Json:
-        if (fault := self._store_fault()) is not None:
+        report: dict[str, Json] = {"type": order.type, "dry_run": order.dry_run}
+        if order.type == "kv":
+            self._kv.require_any()
+        elif (fault := self._store_fault()) is not None:
             raise RequestError(503, f"evict: {fault}", kind="api_error", code="store_unchecked")
+        if order.type != "result":  # first: where an engine cannot, no reply has been removed yet
+            report["kv"] = await self._kv.evict(order.pattern, order.namespace, dry_run=order.dry_run)
+        return report if order.type == "kv" else report | await self._evict_replies(order)
+
+    async def _evict_replies(self, order: EvictOrder) -> dict[str, Json]:
         namespace = Namespace(order.namespace) if order.namespace is not None else None
         try:
             report = await self._gateway.cache.evict(
@@ -90,7 +102,6 @@ class Admin:
         if not order.dry_run:
             self._gateway.metrics.evictions.labels("result", "pattern").inc(report.num_matched)
         return {
-            "dry_run": report.dry_run,
             "num_matched": report.num_matched,
             "num_corrupt": report.num_corrupt,
             "memory_bytes": report.memory_bytes,
@@ -112,12 +123,13 @@ class Admin:
         gateway, metrics = self._gateway, self._gateway.metrics
         stats = gateway.cache.stats()
         hits, lookups = metrics.hit_window.counts(time.monotonic())
+        kv = await self._kv.statuses()
         return {
             "version": __version__,
             "pid": os.getpid(),
             "started_at": self._started_at,
             "uptime_s": round(time.time() - self._started_at, 3),
-            "upstreams": [self._upstream_status(u.name) for u in gateway.upstreams],
+            "upstreams": [self._upstream_status(u.name, kv) for u in gateway.upstreams],
             "requests": {o: int(metrics.requests.labels("chat", o)._value.get()) for o in OUTCOMES},
             "hit_ratio": {"window_s": 900, "num_hits": hits, "num_lookups": lookups,
                           "ratio": round(hits / lookups, 4) if lookups else None},
@@ -134,7 +146,7 @@ class Admin:
             "store": await self._store_status(),
         }  # fmt: skip
 
-    def _upstream_status(self, name: str) -> Json:
+    def _upstream_status(self, name: str, kv: Mapping[str, Json]) -> Json:
         upstream = next(u for u in self._gateway.upstreams if u.name == name)
         pod = self._pods.get(name)
         if pod is None:
@@ -148,6 +160,7 @@ class Admin:
             "pid": pod.pid,
             "models": pod.model_ids,
             "fingerprint": pod.fingerprint,
+            "kv": kv[name],
         }
 
     async def _store_status(self) -> Json:
@@ -162,19 +175,6 @@ class Admin:
         except StoreError as e:
             shown["reason"] = str(e)
         return shown
-
-
-def _order(raw: bytes, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(raw or b"{}", type=kind)
-    except msgspec.DecodeError as e:
-        known = [f.name for f in msgspec.structs.fields(kind)]
-        message = str(e)
-        if "unknown field" in message:
-            wrong = message.split("`")[1]
-            near = difflib.get_close_matches(wrong, known, n=1)
-            message += f": did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
-        raise RequestError(400, message) from None
 
 
 def _store_failed(error: StoreError, effect: str) -> RequestError:

@@ -9,9 +9,9 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from openclaw_cache.config import NAME_PATTERN
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.headers import credential
+from openclaw_cache.settings import NAME_PATTERN
 from openclaw_cache.types import Headers, Namespace
 
 _NAME = re.compile(NAME_PATTERN)

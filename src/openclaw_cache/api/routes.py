@@ -17,6 +17,8 @@ import structlog
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.auth import Authenticator, Principal
 from openclaw_cache.api.body import read_body
+from openclaw_cache.api.kv import KvAdmin
+from openclaw_cache.api.lines import send_lines
 from openclaw_cache.api.models import Models
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Relay, Send
 from openclaw_cache.dialects import openai
@@ -58,6 +60,7 @@ class Routes:
         authenticator: Authenticator,
         models: Models,
         admin: Admin,
+        kv: KvAdmin,
         limits: Limits,
         is_ready: Callable[[], str | None],
     ) -> None:
@@ -65,6 +68,7 @@ class Routes:
         self._auth = authenticator
         self._models = models
         self._admin = admin
+        self._kv = kv
         self._limits = limits
         self._is_ready = is_ready
         self._metrics = gateway.metrics
@@ -77,6 +81,8 @@ class Routes:
             "/admin/status": {"GET": self._administer},
             "/admin/evict": {"POST": self._administer},
             "/admin/invalidate": {"POST": self._administer},
+            "/admin/tree": {"GET": self._administer},
+            "/admin/warm": {"POST": self._warm},
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -221,7 +227,7 @@ class Routes:
         except RequestError as e:
             await self._refuse(scope, send, e, _request_id(scope["headers"]))
             return
-        self._admin.refresh_gauges()
+        await self._admin.refresh_gauges()
         await _send(
             send, 200, [(b"content-type", metrics_module.CONTENT_TYPE.encode())], self._metrics.text()
         )
@@ -232,12 +238,31 @@ class Routes:
         try:
             self._auth.admin(_peer(scope), headers)
             raw = await read_body(receive, headers, max_bytes=10**6, timeout_s=self._limits.body_timeout_s)
-            shown = await self._admin.serve(scope["path"].removeprefix("/admin/"), raw)
+            what = scope["path"].removeprefix("/admin/")
+            shown = await self._admin.serve(what, scope.get("query_string", b""), raw)
         except RequestError as e:
             await self._refuse(scope, send, e, request_id)
             return
         await _send_json(send, 200, shown, request_id)
         _log.info("request", request_id=request_id, api=scope["path"][1:], status=200, outcome="ok")
+
+    async def _warm(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = scope["headers"]
+        request_id = _request_id(headers)
+        try:
+            self._auth.admin(_peer(scope), headers)
+            raw = await read_body(
+                receive,
+                headers,
+                max_bytes=self._limits.max_body_bytes,
+                timeout_s=self._limits.body_timeout_s,
+            )
+            async with self._kv.warm(raw) as lines:
+                status = await send_lines(lines, [(b"x-request-id", request_id.encode())], receive, send)
+        except RequestError as e:
+            await self._refuse(scope, send, e, request_id)
+            return
+        _log.info("request", request_id=request_id, api="admin/warm", status=status, outcome="ok")
 
     async def _refuse(
         self,

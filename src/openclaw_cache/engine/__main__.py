@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from openclaw_cache.engine.kv_settings import KvSettings
 from openclaw_cache.engine.server import EngineApp
 from openclaw_cache.engine.source import require_extras, resolve
 from openclaw_cache.errors import ConfigError
@@ -27,7 +28,7 @@ from openclaw_cache.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openclaw_cache.engine.chat import ChatModel
+    from openclaw_cache.engine.engine import Engine
     from openclaw_cache.engine.source import ModelSource
 
 SAY_PREFIX = (
@@ -58,7 +59,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         require_extras()
         source = resolve(options.model)
-        return asyncio.run(_serve(options, source, num_threads))
+        settings = KvSettings.parse(options.kv)
+        return asyncio.run(_serve(options, source, settings, num_threads))
     except ConfigError as exc:
         say(str(exc))
         return 2
@@ -69,9 +71,11 @@ def main(argv: list[str] | None = None) -> int:
         return 0
 
 
-async def _serve(options: argparse.Namespace, source: ModelSource, num_threads: int) -> int:
+async def _serve(
+    options: argparse.Namespace, source: ModelSource, settings: KvSettings, num_threads: int
+) -> int:
     tell = _teller(options.ready_fd)
-    app = EngineApp(source, max_waiting=options.max_waiting, say=say)
+    app = EngineApp(source, say=say)
     listener = _listen(options.host, options.port)
     port = listener.getsockname()[1]
     server = uvicorn.Server(
@@ -80,21 +84,29 @@ async def _serve(options: argparse.Namespace, source: ModelSource, num_threads: 
     say(f"its engine listens on port {port}")
     tell({"event": "listening", "port": port})
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-    loading = _load_in_thread(source, options.data_dir, num_threads)
     exit_code = 0
+
+    def fail(reason: str) -> None:
+        nonlocal exit_code
+        say(f"{reason}; a new process takes over")
+        exit_code, server.should_exit = 1, True
+
+    loading = _load_in_thread(options, source, settings, num_threads, fail)
     first: set[asyncio.Future[Any]] = {serving, loading}
     try:
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if loading.done():
-            model = loading.result()
-            app.ready(model)
+            engine = loading.result()
+            from openclaw_cache.engine.kv_routes import KvRoutes  # noqa: PLC0415 - imports torch
+
+            app.ready(engine, KvRoutes(engine))
             say(f"{source.model_id} is ready ({num_threads} threads)")
             tell(
                 {
                     "event": "ready",
                     "model": source.model_id,
-                    "fingerprint": model.fingerprint,
-                    "window": model.window,
+                    "fingerprint": engine.fingerprint,
+                    "window": engine.window,
                 }
             )
     except ConfigError as exc:
@@ -105,20 +117,37 @@ async def _serve(options: argparse.Namespace, source: ModelSource, num_threads: 
     return exit_code
 
 
-def _load_in_thread(source: ModelSource, data_dir: Path, num_threads: int) -> asyncio.Future[ChatModel]:
+def _load_in_thread(
+    options: argparse.Namespace,
+    source: ModelSource,
+    settings: KvSettings,
+    num_threads: int,
+    on_fault: Callable[[str], None],
+) -> asyncio.Future[Engine]:
     """Load the model on a daemon thread: loading cannot be interrupted, and must not delay our end."""
     loop = asyncio.get_running_loop()
-    loaded: asyncio.Future[ChatModel] = loop.create_future()
+    loaded: asyncio.Future[Engine] = loop.create_future()
 
     def settle(set_result: Callable[..., None], value: object) -> None:
         if not loaded.cancelled():
             set_result(value)
 
+    def report(reason: str) -> None:
+        loop.call_soon_threadsafe(on_fault, reason)
+
     def load() -> None:
         try:
-            from openclaw_cache.engine import model  # noqa: PLC0415 - imports torch: after the environment is set
+            from openclaw_cache.engine import engine, model  # noqa: PLC0415 - import torch: after the environment
 
-            result = model.load(source, data_dir, num_threads, say)
+            weights = model.load(source, options.data_dir, num_threads, say, options.device)
+            result = engine.Engine(
+                weights,
+                settings,
+                options.data_dir,
+                max_waiting=options.max_waiting,
+                say=say,
+                on_fault=report,
+            )
         except Exception as exc:  # noqa: BLE001 - every failure goes to the waiting future
             loop.call_soon_threadsafe(settle, loaded.set_exception, exc)
         else:
@@ -139,7 +168,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--threads", type=int, help="threads of the model (default: the cores, at most 4)")
-    parser.add_argument("--max-waiting", type=int, default=32, help="requests that may wait; more get 429")
+    parser.add_argument(
+        "--device", default="auto", choices=["auto", "cpu", "cuda", "mps"], help="where the model computes"
+    )
+    parser.add_argument("--kv", default="{}", help="settings of the KV cache, one JSON object")
+    parser.add_argument("--max-waiting", type=int, default=32, help="requests that may wait besides those that run; more get 429")
     parser.add_argument(
         "--ready-fd", type=int, help="descriptor for the parent's events; ends with stdin then"
     )

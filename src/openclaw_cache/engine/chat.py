@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
+
+    from openclaw_cache.types import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Message:
 class Sampling:
     """How to choose tokens and when to stop.
 
-    `temperature` 0 means the likeliest token each time; `top_logprobs` None means no log probabilities at
+    `max_tokens` 0 computes the prompt and says nothing, which warms the cache. `temperature` 0 means the likeliest token each time; `top_logprobs` None means no log probabilities at
     all. Choice i of n is drawn with `seed + i`.
     """
 
@@ -44,10 +46,45 @@ class TokenLogprob:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """One request as the engine computes it.
+
+    `salt` names the namespace whose cached KV may be used and added to. `is_volatile` keeps this request's KV in
+    memory (`Cache-Control: no-store`). `pin_s` keeps the prompt's KV from eviction for so many seconds.
+    """
+
+    prompt: Sequence[int]
+    sampling: Sampling
+    salt: bytes = b""
+    is_volatile: bool = False
+    pin_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Where the KV of a prompt's tokens came from, in tokens; whole blocks count for the tier they lay in.
+
+    `copied` tokens are the beginning of a block that another prompt shares only in part.
+    """
+
+    computed: int = 0
+    device: int = 0
+    host: int = 0
+    disk: int = 0
+    copied: int = 0
+
+    @property
+    def num_cached(self) -> int:
+        """Tokens of whole cached blocks, as `usage.prompt_tokens_details.cached_tokens` counts them."""
+        return self.device + self.host + self.disk
+
+
+@dataclass(frozen=True, slots=True)
 class Prefilled:
-    """`num_tokens` of the prompt are computed so far."""
+    """The prompt of `num_tokens` is computed. Comes once, before the first piece."""
 
     num_tokens: int
+    reuse: Reuse = Reuse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +108,26 @@ class Finished:
 Event = Prefilled | Piece | Finished
 
 
-class ChatModel(Protocol):
-    """A loaded model."""
+class Ticket(Protocol):
+    """One submitted piece of work; iterate over it once for its events, then `close` it."""
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Yield events as they come; raises what the work raised."""
+        ...
+
+    def close(self) -> None:
+        """Give up the place in the line or stop the work. Returns at once; harmless when all is done."""
+        ...
+
+
+class ChatEngine(Protocol):
+    """A loaded model that answers."""
 
     fingerprint: str
     window: int
     """Most tokens that prompt and reply may have together."""
 
-    def encode(self, messages: Sequence[Message]) -> list[int]:
+    def encode(self, messages: Sequence[Message], tools: Json = None) -> list[int]:
         """Token ids of the rendered chat template. Thread-safe; linear in the text's length.
 
         Raises:
@@ -86,10 +135,14 @@ class ChatModel(Protocol):
         """
         ...
 
-    def generate(self, prompt: Sequence[int], sampling: Sampling) -> Iterator[Event]:
-        """Compute the reply; not for two threads at once.
+    def submit(self, work: Work) -> Ticket:
+        """Join the line, from the event loop's thread.
 
-        Yields at least once per prefill step and once per token, so that closing the iterator stops the work
-        within one such step.
+        Raises:
+            LineFullError: No place in the line.
         """
+        ...
+
+    def close(self) -> None:
+        """Stop; open tickets just end."""
         ...

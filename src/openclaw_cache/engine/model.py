@@ -1,10 +1,9 @@
-"""The real model: loading, and our own decode loop over transformers on the CPU."""
+"""A model on disk made ready to use: weights on a device, tokenizer, chat template."""
 
 from __future__ import annotations
 
 import os
-import secrets
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 # Waiting OpenMP threads spin by default, which on a shared machine costs others (and us) most of the time:
 # 788 -> 126 ms per token was measured under load. It is read when torch loads its OpenMP runtime.
@@ -13,151 +12,119 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import jinja2
 import torch
 from tokenizers.decoders import DecodeStream
-from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from openclaw_cache.engine import convert, files
-from openclaw_cache.engine.chat import Finished, Piece, Prefilled, TokenLogprob
-from openclaw_cache.engine.text import TextStream
 from openclaw_cache.errors import ConfigError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from openclaw_cache.engine.chat import Event, Message, Sampling
+    from openclaw_cache.engine.chat import Message
     from openclaw_cache.engine.source import ModelSource
-
-_PREFILL_STEP = (
-    128  # tokens per forward pass: a cancelled request stops after at most one (about 0.4 s, 2 cores)
-)
+    from openclaw_cache.types import Json
 
 
-class TransformersModel:
-    """A causal language model in fp32 on the CPU, with its tokenizer and chat template.
+class LanguageModel:
+    """A causal language model with its tokenizer and chat template.
 
-    Greedy and seeded replies are the same from run to run with the same number of threads.
+    On the CPU it computes in fp32 (bf16 is slower there), elsewhere in the dtype of its weights.
     """
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
+    def __init__(self, folder: Path, fingerprint: str, device: torch.device) -> None:
         self.fingerprint = fingerprint
+        self.device = device
         transformers_logging.disable_progress_bar()
+        dtype: torch.dtype | str = torch.float32 if device.type == "cpu" else "auto"
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            self._model: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=torch.float32, local_files_only=True, use_safetensors=True
-            ).eval()
+            self.network: Any = (
+                AutoModelForCausalLM.from_pretrained(
+                    folder, dtype=dtype, local_files_only=True, use_safetensors=True
+                )
+                .eval()
+                .to(device)
+            )
         except (OSError, ValueError, KeyError, RuntimeError) as exc:
             raise ConfigError(f"cannot load the model in {folder}: {exc}") from exc
         if not self._tokenizer.chat_template:
             raise ConfigError(f"the model in {folder} has no chat template, so it cannot answer chats")
-        self.window = int(self._model.config.max_position_embeddings)
+        self.window = int(self.network.config.max_position_embeddings)
+        self.ends = _end_tokens(self.network, self._tokenizer)
         self._codec: Any = self._tokenizer.backend_tokenizer
-        self._ends = _end_tokens(self._model, self._tokenizer)
 
-    def encode(self, messages: Sequence[Message]) -> list[int]:
-        """See `ChatModel.encode`."""
+    @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in."""
+        dtype: torch.dtype = self.network.dtype
+        return dtype
+
+    def encode(
+        self, messages: Sequence[Message], tools: Json = None, *, add_generation_prompt: bool = True
+    ) -> list[int]:
+        """See `ChatEngine.encode`. Tools appear in the prompt if the model's template knows them."""
         rows = [{"role": message.role, "content": message.content} for message in messages]
         try:
-            text = self._tokenizer.apply_chat_template(rows, tokenize=False, add_generation_prompt=True)
-        except jinja2.TemplateError as exc:
+            text = self._tokenizer.apply_chat_template(
+                rows, tools=tools or None, tokenize=False, add_generation_prompt=add_generation_prompt
+            )
+        except (jinja2.TemplateError, TypeError, ValueError) as exc:
             raise RequestError(
                 400, f"the model's chat template refuses the messages: {exc}", param="messages"
             ) from exc
+        return self.encode_text(text)
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of a text, without anything added to it. Thread-safe."""
         # Not through the transformers tokenizer: it sets state on the shared object at every call.
         ids: list[int] = self._codec.encode(text, add_special_tokens=False).ids
         return ids
 
-    def generate(self, prompt: Sequence[int], sampling: Sampling) -> Generator[Event]:
-        """See `ChatModel.generate`. The prompt is computed once for all choices."""
-        cache = DynamicCache(config=self._model.config)
-        for start in range(0, len(prompt), _PREFILL_STEP):
-            step = prompt[start : start + _PREFILL_STEP]
-            first_logits = self._forward(step, cache)
-            yield Prefilled(start + len(step))
-        seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
-        for index in range(sampling.n):
-            yield from self._choice(index, first_logits, cache, sampling, seed + index)
-            cache.crop(len(prompt) - cache.get_seq_length())  # a negative number is how many to drop
-
-    def _choice(
-        self, index: int, logits: torch.Tensor, cache: Any, sampling: Sampling, seed: int
-    ) -> Generator[Event]:
-        stream = DecodeStream(skip_special_tokens=True)
-        text = TextStream(lambda token: stream.step(self._codec, token), sampling.stop)
-        draw = torch.Generator().manual_seed(seed % 2**64)
-        reason: Literal["stop", "length"] = "length"
-        num_tokens = 0
-        while True:
-            token = _pick(logits, sampling, draw)
-            if token in self._ends:
-                reason = "stop"
-                break
-            num_tokens += 1
-            yield Piece(index, *text.add(token, self._logprob(logits, token, sampling.top_logprobs)))
-            if text.stopped:
-                reason = "stop"
-                break
-            if num_tokens == sampling.max_tokens:
-                break
-            logits = self._forward([token], cache)
-        yield Piece(index, *text.flush())
-        yield Finished(index, reason, num_tokens)
-
-    @torch.inference_mode()
-    def _forward(self, tokens: Sequence[int], cache: Any) -> torch.Tensor:
-        """Add tokens to the cache and return the logits after the last one."""
-        output = self._model(input_ids=torch.tensor([tokens]), cache=cache, use_cache=True, logits_to_keep=1)
-        logits: torch.Tensor = output.logits[0, -1]
-        return logits
-
-    def _logprob(self, logits: torch.Tensor, token: int, num_top: int | None) -> TokenLogprob | None:
-        """Log probabilities of the model itself, before temperature and top_p."""
-        if num_top is None:
-            return None
-        logprobs = torch.log_softmax(logits, -1)
-        top = torch.topk(logprobs, num_top)
-        likeliest = tuple(
-            TokenLogprob(self._token_text(other), value)
-            for other, value in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        )
-        return TokenLogprob(self._token_text(token), float(logprobs[token]), likeliest)
-
-    def _token_text(self, token: int) -> str:
-        text: str = self._codec.decode([token], skip_special_tokens=False)
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of tokens, control tokens included."""
+        text: str = self._codec.decode(list(tokens), skip_special_tokens=False)
         return text
+
+    def decode_steps(self) -> Callable[[int], str | None]:
+        """A decoder that takes one token at a time and returns the text that it completes."""
+        stream = DecodeStream(skip_special_tokens=True)
+        return lambda token: stream.step(self._codec, token)
 
 
 def load(
-    source: ModelSource, data_dir: Path, num_threads: int, say: Callable[[str], None]
-) -> TransformersModel:
+    source: ModelSource, data_dir: Path, num_threads: int, say: Callable[[str], None], device: str = "cpu"
+) -> LanguageModel:
     """Convert if needed, check and load a model. Slow: 3 s warm, 10 s the first time.
 
     Sets the number of torch's threads for the whole process.
 
     Raises:
-        ConfigError: The files are not usable; the message says why.
+        ConfigError: The files are not usable, or the device is not there; the message says why.
     """
     torch.set_num_threads(num_threads)
+    chosen = choose_device(device)
     if source.path.is_dir():
         folder, fingerprint = source.path, files.folder_fingerprint(source.path)
     else:
         folder, fingerprint = convert.converted(source.path, source.model_id, data_dir / "models", say)
     say(f"loading {source.model_id}")
-    return TransformersModel(folder, fingerprint)
+    return LanguageModel(folder, fingerprint, chosen)
 
 
-def _pick(logits: torch.Tensor, sampling: Sampling, draw: torch.Generator) -> int:
-    """Choose the next token: greedy, or from the nucleus (Holtzman et al., 2020, arXiv:1904.09751)."""
-    if sampling.temperature == 0 or sampling.top_p == 0:
-        return int(logits.argmax())
-    weights = torch.softmax(logits / sampling.temperature, -1)
-    if sampling.top_p < 1:
-        ordered, order = weights.sort(descending=True)
-        before = ordered.cumsum(-1) - ordered  # how much mass comes before each token: 0 for the likeliest
-        ordered[before >= sampling.top_p] = 0
-        return int(order[torch.multinomial(ordered, 1, generator=draw)])
-    return int(torch.multinomial(weights, 1, generator=draw))
+def choose_device(name: str) -> torch.device:
+    """The device of a setting `auto | cpu | cuda | mps`; auto takes the fastest that is there.
+
+    Raises:
+        ConfigError: It is not there.
+    """
+    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        name = next(kind for kind, is_there in has.items() if is_there)
+    if not has.get(name, False):
+        raise ConfigError(f"device: {name} is not available here; there is {', '.join(k for k in has if has[k])}")
+    return torch.device(name)
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -14,7 +14,7 @@ from openclaw_cache.engine.source import require_extras, resolve
 from openclaw_cache.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -39,6 +39,8 @@ class EmbeddedPod:
         data_dir: Where the converted model is kept.
         threads: Threads of the model; None: the cores, at most 4.
         max_waiting: Requests that may wait in the engine; more get 429.
+        kv: The engine's KV cache, as `engine_command` takes it; None: the engine's own defaults.
+        device: Where the model computes: auto, cpu, cuda or mps.
         on_event: Told about progress, one line at a time; never sees prompt text.
     """
 
@@ -49,12 +51,16 @@ class EmbeddedPod:
         data_dir: Path,
         threads: int | None = None,
         max_waiting: int = 32,
+        kv: Mapping[str, object] | None = None,
+        device: str = "auto",
         on_event: Callable[[str], None] | None = None,
     ) -> None:
         self._model = model
         self._data_dir = data_dir
         self._threads = threads
         self._max_waiting = max_waiting
+        self._kv = kv
+        self._device = device
         self._on_event = on_event or (lambda _line: None)
         self._state: PodState = "stopped"
         self._changed = asyncio.Event()
@@ -198,10 +204,8 @@ class EmbeddedPod:
             self._process = None
 
     def _command(self, ready_fd: int) -> list[str]:
-        # -P: a file in the working directory must not pass for one of our libraries.
-        command = [sys.executable, "-P", "-m", "openclaw_cache.engine", "--model", self._model]
-        command += ["--data-dir", str(self._data_dir), "--ready-fd", str(ready_fd)]
-        command += ["--max-waiting", str(self._max_waiting)]
+        command = engine_command(self._model, self._data_dir, kv=self._kv, device=self._device)
+        command += ["--ready-fd", str(ready_fd), "--max-waiting", str(self._max_waiting)]
         return command if self._threads is None else [*command, "--threads", str(self._threads)]
 
     async def _follow_events(self, fd: int) -> None:
@@ -236,6 +240,17 @@ class EmbeddedPod:
                 self._last_line = line.removeprefix(_SAY_PREFIX)
             if line.startswith(_SAY_PREFIX):
                 self._on_event(line.removeprefix(_SAY_PREFIX))
+
+
+def engine_command(model: str, data_dir: Path, *, kv: Mapping[str, object] | None, device: str) -> list[str]:
+    """The command line of an engine's process, without what concerns its place under a parent or in the network.
+
+    `kv` has the names of `settings.KvCacheSettings.for_engine`.
+    """
+    # -P: a file in the working directory must not pass for one of our libraries.
+    command = [sys.executable, "-P", "-m", "openclaw_cache.engine", "--model", model]
+    command += ["--data-dir", str(data_dir), "--device", device]
+    return command if kv is None else [*command, "--kv", orjson.dumps(dict(kv)).decode()]
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:

@@ -42,6 +42,7 @@ class ChatRequest:
     top_logprobs: int | None
     stream: bool
     include_usage: bool
+    tools: Json = None
 
     def sampling(self, num_prompt_tokens: int, window: int) -> Sampling:
         """Fit the request into the model's window.
@@ -99,7 +100,7 @@ def parse(body: bytes) -> ChatRequest:
         _refuse("stream_options", "must be an object")
     return ChatRequest(
         model=model,
-        messages=_messages(fields.get("messages")),
+        messages=parse_messages(fields.get("messages")),
         max_tokens=max_tokens,
         temperature=0.0 if temperature is None else temperature,
         top_p=1.0 if top_p is None else top_p,
@@ -109,6 +110,7 @@ def parse(body: bytes) -> ChatRequest:
         top_logprobs=_top_logprobs(fields),
         stream=_flag(fields, "stream"),
         include_usage=_flag(options, "include_usage", "stream_options.include_usage"),
+        tools=parse_tools(fields.get("tools")),
     )
 
 
@@ -187,7 +189,19 @@ def _stop(value: Json) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _messages(value: Json) -> tuple[Message, ...]:
+def parse_tools(value: Json) -> Json:
+    """The `tools` field as a chat template takes it; None where there are none."""
+    if value is not None and not (isinstance(value, list) and all(isinstance(tool, dict) for tool in value)):
+        _refuse("tools", "must be a list of tools")
+    return value or None
+
+
+def parse_messages(value: Json) -> tuple[Message, ...]:
+    """Check the `messages` field.
+
+    Raises:
+        RequestError: 400 naming the message at fault.
+    """
     if not isinstance(value, list) or not value:
         _refuse("messages", "must be a list of at least one message")
     return tuple(_message(message, f"messages[{i}]") for i, message in enumerate(value))

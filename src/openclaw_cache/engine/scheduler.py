@@ -1,183 +1,163 @@
-"""A bounded first-come-first-served line in front of one worker thread."""
+"""Which sequences compute how many tokens in the next step. No I/O, no clock, no tensors."""
 
 from __future__ import annotations
 
-import asyncio
-import math
-import threading
 from collections import deque
-from contextlib import closing
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from openclaw_cache.errors import OpenClawCacheError
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator
+    from collections.abc import Iterable
 
-Work = TypeVar("Work")
-Event = TypeVar("Event")
+    from numpy.typing import NDArray
 
-_LONGEST_RETRY_S = 60
+    from openclaw_cache.engine.sequence import Sequence
+    from openclaw_cache.kv.cache import PrefixCache
 
+ALONE_TOKENS = 256
+"""Prompt tokens of a step in which nobody waits for a next token: the larger, the fewer passes over the weights."""
 
-class LineFullError(OpenClawCacheError):
-    """No place in the line. `retry_after_s` is when one is likely."""
-
-    def __init__(self, num_waiting: int, retry_after_s: int) -> None:
-        super().__init__(f"{num_waiting} requests are waiting already")
-        self.retry_after_s = retry_after_s
+BESIDE_TOKENS = 128
+"""Prompt tokens of a step beside running replies: these wait for the whole step, so it is kept short."""
 
 
-class Line(Generic[Work]):
-    """Who is served next. Pure; not thread-safe.
+@dataclass(slots=True)
+class Batch:
+    """One step: sequences with the number of tokens each computes; `whole` ones have nothing left to compute."""
 
-    One item is served at a time, and up to `max_waiting` more wait. Items are compared by identity.
-    """
+    shares: list[tuple[Sequence, int]] = field(default_factory=list)
+    whole: list[Sequence] = field(default_factory=list)
 
-    def __init__(self, max_waiting: int) -> None:
-        self._max_waiting = max_waiting
-        self._waiting: deque[Work] = deque()
-        self._is_busy = False
-        self._mean_s = 0.0
-
-    @property
-    def num_waiting(self) -> int:
-        """Items that are not being served yet."""
-        return len(self._waiting)
-
-    def join(self, item: Work) -> None:
-        """Add an item at the end.
-
-        Raises:
-            LineFullError: `max_waiting` items wait already.
-        """
-        ahead = len(self._waiting) + self._is_busy
-        if ahead > self._max_waiting:
-            wait_s = math.ceil(self._mean_s * ahead)
-            raise LineFullError(len(self._waiting), max(1, min(wait_s, _LONGEST_RETRY_S)))
-        self._waiting.append(item)
-
-    def leave(self, item: Work) -> None:
-        """Take an item out if it is still waiting. Linear in the line's length."""
-        self._waiting = deque(other for other in self._waiting if other is not item)
-
-    def serve_next(self) -> Work | None:
-        """Begin to serve the first item; None if nobody waits."""
-        if not self._waiting:
-            return None
-        self._is_busy = True
-        return self._waiting.popleft()
-
-    def served(self, took_s: float) -> None:
-        """The item being served is done after `took_s`; the mean of recent ones estimates the wait."""
-        self._is_busy = False
-        self._mean_s = took_s if self._mean_s == 0 else 0.8 * self._mean_s + 0.2 * took_s
+    def __bool__(self) -> bool:
+        return bool(self.shares or self.whole)
 
 
-class Ticket(Generic[Work, Event]):
-    """One submitted piece of work; iterate over it once for its events, then `close` it.
+class Scheduler:
+    """Continuous batching (Yu et al., OSDI 2022) with chunked prefill (Agrawal et al., arXiv:2308.16369).
 
-    Closing it before the end stops the work before its next event.
-    """
-
-    def __init__(self, scheduler: Scheduler[Work, Event], work: Work) -> None:
-        self.work = work
-        self.is_closed = False
-        self._scheduler = scheduler
-        self._loop = asyncio.get_running_loop()
-        self._events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        """Yield events as they come; raises what the work raised."""
-        while (event := await self._events.get()) is not None:
-            if isinstance(event, BaseException):
-                raise event
-            yield event
-
-    def close(self) -> None:
-        """Give up the place in the line or stop the work. Returns at once; harmless when all is done."""
-        self.is_closed = True
-        self._scheduler.forget(self)
-
-    def put(self, event: Event | BaseException | None) -> None:
-        """Hand over an event from the worker thread; None is the end."""
-        if self.is_closed:
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
-            self.is_closed = True
-
-
-class Scheduler(Generic[Work, Event]):
-    """Runs one piece of work at a time on its own thread, in the order of arrival.
+    Every running reply gets its next token in every step, so no stream waits for another; what the step has
+    left goes to prompts, oldest first. A prompt whose beginning another one is just computing waits for that one
+    and then takes it from the cache: so a prefix is computed once even when its users come together.
 
     Args:
-        run: Does one piece of work, yielding events; closed early when its ticket is.
-        max_waiting: How many may wait besides the one that runs.
-        clock: Monotonic seconds, for the estimate in `LineFullError`.
+        cache: Gives blocks and says what is computed already.
+        max_running: Sequences that run together.
     """
 
-    def __init__(
-        self, run: Callable[[Work], Generator[Event]], *, max_waiting: int, clock: Callable[[], float]
-    ) -> None:
-        self._run = run
-        self._clock = clock
-        self._line: Line[Ticket[Work, Event]] = Line(max_waiting)
-        self._changed = threading.Condition()
-        self._is_closed = False
-        # A daemon: a step of the model cannot be interrupted, and must not keep a stopped process alive.
-        self._thread = threading.Thread(target=self._serve, name="engine-worker", daemon=True)
-        self._thread.start()
+    def __init__(self, cache: PrefixCache, *, max_running: int) -> None:
+        self._cache = cache
+        self._max_running = max_running
+        self.running: list[Sequence] = []
+        self.returned: deque[Sequence] = deque()
+        """Sequences that have run and must start again, or forks for which there was no room; they go first."""
 
-    def submit(self, work: Work) -> Ticket[Work, Event]:
-        """Join the line, from the event loop's thread.
+    def schedule(self, waiting: Iterable[Sequence]) -> Batch:
+        """Choose the next step; admits sequences from `returned` and `waiting` into `running`.
 
-        Raises:
-            LineFullError: The line is full.
+        Each admitted one has blocks for all its present tokens. A sequence that cannot get its next block makes
+        the youngest one start again later.
         """
-        ticket = Ticket(self, work)
-        with self._changed:
-            if self._is_closed:
-                ticket.put(None)
-            else:
-                self._line.join(ticket)
-                self._changed.notify()
-        return ticket
+        batch = Batch()
+        ready = [s for s in self.running if self._is_ready(s)]
+        for seq in ready:
+            if seq.num_left == 1 and seq in self.running and self._extend(seq, batch):
+                batch.shares.append((seq, 1))
+        budget = BESIDE_TOKENS if batch.shares else ALONE_TOKENS
+        for seq in ready:
+            if budget > 0 and seq.num_left > 1 and seq in self.running:
+                budget -= self._share(batch, seq, budget)
+        for seq in [*self.returned, *waiting]:
+            if budget <= 0 or len(self.running) >= self._max_running:
+                break
+            if self._is_being_computed(seq):
+                continue
+            if not self._admit(seq):
+                break
+            if self._is_ready(seq):
+                budget -= self._share(batch, seq, budget)
+        return batch
 
-    def forget(self, ticket: Ticket[Work, Event]) -> None:
-        """Free the place of a ticket that still waits."""
-        with self._changed:
-            self._line.leave(ticket)
+    def has_room(self, num: int) -> bool:
+        """Whether `num` more sequences may run."""
+        return len(self.running) + num <= self._max_running
 
-    def close(self) -> None:
-        """Start no further work and let the thread end after the present step; open tickets just end."""
-        with self._changed:
-            self._is_closed = True
-            while (ticket := self._line.serve_next()) is not None:
-                ticket.put(None)
-            self._changed.notify()
+    def remove(self, seq: Sequence) -> None:
+        """Forget a sequence and give its blocks back, keeping in the cache what it has computed."""
+        if seq in self.running:
+            self.running.remove(seq)
+        elif seq in self.returned:
+            self.returned.remove(seq)
+        if seq.hold is not None:
+            self._cache.commit(seq.hold, seq.computed)
+            self._cache.release(seq.hold)
+            seq.hold = None
 
-    def _next(self) -> Ticket[Work, Event] | None:
-        with self._changed:
-            while not self._is_closed:
-                ticket = self._line.serve_next()
-                if ticket is not None:
-                    return ticket
-                self._changed.wait()
-        return None
+    def restart(self, seq: Sequence) -> None:
+        """Take a sequence's blocks away; it starts again before all others."""
+        self.remove(seq)
+        seq.num_computed = 0
+        self.returned.appendleft(seq)
 
-    def _serve(self) -> None:
-        while (ticket := self._next()) is not None:
-            began_at = self._clock()
-            try:
-                with closing(self._run(ticket.work)) as events:
-                    for event in events:
-                        if ticket.is_closed or self._is_closed:
-                            break
-                        ticket.put(event)
-            except Exception as exc:  # noqa: BLE001 - whatever failed belongs to the requester, not to the thread
-                ticket.put(exc)
-            ticket.put(None)
-            with self._changed:
-                self._line.served(self._clock() - began_at)
+    def _is_ready(self, seq: Sequence) -> bool:
+        """Whether its cached blocks are there; alone, it may start while their later layers still come."""
+        hold = seq.hold
+        if hold is None or not hold.is_loading:
+            return hold is not None
+        return len(self.running) == 1 and hold.has_first_layer
+
+    def _share(self, batch: Batch, seq: Sequence, budget: int) -> int:
+        num = min(seq.num_left, budget)
+        if num:
+            batch.shares.append((seq, num))
+        else:
+            batch.whole.append(seq)
+        return num
+
+    def _admit(self, seq: Sequence) -> bool:
+        hold = self._cache.acquire(
+            seq.request.work.salt,
+            seq.tokens,
+            most_cached=seq.most_cached,
+            is_volatile=seq.request.work.is_volatile,
+            keeps_reserve=bool(self.running),
+            counts=seq.request.reuse is None,
+        )
+        if hold is None:
+            return False
+        seq.hold = hold
+        seq.num_computed = hold.num_cached
+        if seq in self.returned:
+            self.returned.remove(seq)
+        self.running.append(seq)
+        return True
+
+    def _extend(self, seq: Sequence, batch: Batch) -> bool:
+        """Get a block for its next token, if need be from the youngest; False if that was itself."""
+        while seq.hold is not None and not self._cache.extend(seq.hold, seq.num_tokens):
+            youngest = self.running[-1]
+            self.restart(youngest)
+            batch.shares = [share for share in batch.shares if share[0] is not youngest]
+        return seq.hold is not None
+
+    def _is_being_computed(self, seq: Sequence) -> bool:
+        """Whether a running prompt has yet to compute blocks that this one could take from the cache then."""
+        if not self._cache.is_enabled:
+            return False
+        for other in self.running:
+            if other.num_left <= 1 or other.request.work.salt != seq.request.work.salt:
+                continue
+            common = self._cache.whole_blocks(_num_common(other.tokens, seq.tokens[: seq.most_cached]))
+            if common > other.num_computed and common > self._cache.num_cached(
+                seq.request.work.salt, seq.tokens[:common]
+            ):
+                return True
+        return False
+
+
+def _num_common(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
+    """Length of the common beginning of two token arrays."""
+    num = min(len(a), len(b))
+    differ = a[:num] != b[:num]
+    return int(differ.argmax()) if differ.any() else num

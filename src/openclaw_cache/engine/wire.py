@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openclaw_cache.engine.chat import Finished, Piece
+from openclaw_cache.engine.chat import Finished, Piece, Prefilled, Reuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +25,7 @@ class Tally:
     num_prompt_tokens: int
     n: int
     num_completion_tokens: int = 0
+    reuse: Reuse = Reuse()
     texts: dict[int, list[str]] = field(default_factory=dict)
     logprobs: dict[int, list[TokenLogprob]] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
@@ -37,6 +38,8 @@ class Tally:
     def add(self, event: Event) -> None:
         """Count one event in."""
         match event:
+            case Prefilled(_, reuse):
+                self.reuse = reuse
             case Piece(index, text, logprobs):
                 self.texts.setdefault(index, []).append(text)
                 self.logprobs.setdefault(index, []).extend(logprobs)
@@ -50,7 +53,7 @@ class Tally:
             "prompt_tokens": self.num_prompt_tokens,
             "completion_tokens": self.num_completion_tokens,
             "total_tokens": self.num_prompt_tokens + self.num_completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": 0},
+            "prompt_tokens_details": {"cached_tokens": self.reuse.num_cached},
         }
 
 
@@ -134,3 +137,10 @@ def error_object(error: RequestError) -> Json:
     """OpenAI's error object."""
     fields = {"message": error.message, "type": error.kind, "param": error.param, "code": error.code}
     return {"error": fields}
+
+
+def reuse_header(reuse: Reuse) -> tuple[bytes, bytes]:
+    """Where the prompt's KV came from, in tokens, for the gateway's metrics."""
+    counts = ("computed", "device", "host", "disk", "copied")
+    shown = ", ".join(f"{name}={getattr(reuse, name)}" for name in counts)
+    return b"x-openclaw-kv", shown.encode()

@@ -21,6 +21,8 @@ from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.flight import Flight, Reader, Source, Transcript
 from openclaw_cache.gateway.flights import Flights
 from openclaw_cache.gateway.identity import identify
+from openclaw_cache.gateway.kv_salt import HEADER as SALT_HEADER
+from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan
 from openclaw_cache.gateway.reading import Reading, Readings
 from openclaw_cache.gateway.recorder import Recorder
@@ -108,6 +110,7 @@ class Gateway:
     policy: Policy
     readings: Readings
     metrics: Metrics
+    kv_salt: KvSalt
     ttl_s: float = 86400.0
     store_timeout_s: float = 0.05
     """The most that the store may cost one request, all questions to it together."""
@@ -305,6 +308,7 @@ class Gateway:
             asked_at=self.wall(),
             metrics=self.metrics,
             has_usage_event=asks_usage or request.include_usage,
+            own_engine=upstream.pod is not None,
             outdated_at=self.outdated_at,
             is_same_model=upstream.identity_check(),
         )
@@ -312,6 +316,8 @@ class Gateway:
             call.headers, with_credentials=not call.keyed and upstream.api_key is None
         )
         sent.append(("x-request-id", call.request_id))
+        if upstream.pod is not None:
+            sent.append((SALT_HEADER, self.kv_salt.of(outcome.namespace)))
         raw = openai.ask_usage(call.raw, body()) if asks_usage else call.raw
         send = functools.partial(upstream.send, "POST", call.path, call.query.decode("latin-1"), sent, raw)
         flight = self._launch(send, recorder, key if joinable else None, streamed=request.stream)
@@ -328,6 +334,7 @@ class Gateway:
         """Make a flight; with a `key` it stands in the table until its reply is complete or has failed."""
 
         def understand(source: Source) -> Transcript:
+            recorder.begin(source)
             if source.status >= 400 and key is not None:
                 self.flights.remove(key, flight)
             return EventTranscript() if source.is_event_stream else PlainTranscript()

@@ -37,7 +37,9 @@ _TRANSPORT = frozenset({
 })  # fmt: skip
 """Forwarded, but they say who or how, not what: not part of the key."""
 
-_NEVER_SENT_PREFIXES = (b"x-forwarded-", b"sec-fetch-", b"sec-ch-")
+_NEVER_SENT_PREFIXES = (b"x-forwarded-", b"sec-fetch-", b"sec-ch-", b"x-openclaw-kv-")
+"""The last are between the gateway and its own engine: a client that set them could reach another's KV."""
+
 _TRANSPORT_PREFIXES = (b"x-stainless-", b"x-b3-", b"x-datadog-")
 _UNKEYED_PREFIXES = _NEVER_SENT_PREFIXES + _TRANSPORT_PREFIXES
 

@@ -11,7 +11,8 @@ import orjson
 from openclaw_cache.dialects import openai
 from openclaw_cache.dialects.openai import ChatRequest
 from openclaw_cache.errors import MergeError
-from openclaw_cache.gateway.flight import Flight
+from openclaw_cache.gateway.flight import Flight, Source
+from openclaw_cache.gateway.prompt_tokens import PromptTokens, count, from_header, from_usage
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
@@ -38,6 +39,8 @@ class Recorder:
     wall: Callable[[], float]
     metrics: Metrics
     has_usage_event: bool
+    own_engine: bool
+    """Whether our own engine answers: then the tokens that it did not compute are our cache's hits."""
     outdated_at: Mapping[str, float]
     """When replies of a model were invalidated; what began before is not stored."""
     is_same_model: Callable[[], bool]
@@ -48,6 +51,13 @@ class Recorder:
     stored: bool = False
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    _prompt_counted: bool = field(default=False, init=False)
+
+    def begin(self, source: Source) -> None:
+        """Count the prompt's tokens where the reply's head tells of them: they are spent, come what may."""
+        if self.own_engine and source.is_ok and (tokens := from_header(source.headers)) is not None:
+            self.prompt_tokens = tokens.computed + tokens.num_cached
+            self._count_prompt(tokens)
 
     def record(self, flight: Flight) -> None:
         """Count the reply's tokens, keep its non-streaming form on the flight, and store it if it may be."""
@@ -96,10 +106,20 @@ class Recorder:
                 return
 
     def _count(self, usage: dict[str, Json]) -> None:
-        self.prompt_tokens = _tokens(usage.get("prompt_tokens"))
-        self.completion_tokens = _tokens(usage.get("completion_tokens"))
-        if self.prompt_tokens:
-            self.metrics.computed_prompt_tokens.inc(self.prompt_tokens)
+        self.prompt_tokens = count(usage.get("prompt_tokens"))
+        self.completion_tokens = count(usage.get("completion_tokens"))
+        if not self._prompt_counted and (tokens := from_usage(usage)) is not None:
+            self._count_prompt(tokens)
+
+    def _count_prompt(self, tokens: PromptTokens) -> None:
+        self._prompt_counted = True
+        for source, child in self.metrics.prompt_tokens_from.items():
+            child.inc(getattr(tokens, source))
+        if self.own_engine:
+            self.metrics.kv_saved_tokens.inc(tokens.num_cached)
+            self.metrics.kv_window.add_many(
+                time.monotonic(), num_hits=tokens.num_cached, num_lookups=tokens.computed + tokens.num_cached
+            )
 
     def _store(
         self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json], *, is_whole: bool
@@ -131,7 +151,3 @@ class Recorder:
         cache.put(key, entry)
         self.metrics.result_update_seconds.observe(time.perf_counter() - began)
         self.stored = True
-
-
-def _tokens(value: Json) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -25,6 +25,7 @@ _LATENCY_BUCKETS = (
 _TTFT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 OUTCOMES = ("exact", "collapsed", "miss", "bypass", "error")
+SOURCES = ("computed", "device", "host", "disk")
 DEGRADED = ("store_unavailable", "store_full", "entry_corrupt", "write_overflow", "epoch_unknown")
 
 
@@ -67,8 +68,13 @@ class Metrics:
         )
         self.saved_tokens = Counter(
             "openclaw_cache_saved_tokens",
-            "Tokens (prompt and completion) that no model had to compute.",
+            "Tokens (of kv: prompt tokens; else prompt and completion) that no model had to compute.",
             ["layer"],
+            registry=r,
+        )
+        self.saved_prefill_seconds = Counter(
+            "openclaw_cache_saved_prefill_seconds",
+            "Seconds of prefill that the embedded engines did not need, by their own measure of a token's cost.",
             registry=r,
         )
         self.evictions = Counter(
@@ -84,14 +90,22 @@ class Metrics:
         self.capacity_bytes = Gauge(
             "openclaw_cache_capacity_bytes", "Bytes that may be used.", ["layer", "tier"], registry=r
         )
+        self.blocks = Gauge(
+            "openclaw_cache_blocks", "KV blocks of the embedded engines.", ["tier", "state"], registry=r
+        )
         self.upstream_retries = Counter(
             "openclaw_cache_upstream_retries", "Upstream calls repeated before any byte came.", registry=r
         )
         self.hit_window = Window(WINDOW_S)
+        self.kv_window = Window(WINDOW_S)
         ratio = Gauge(
-            "openclaw_cache_hit_ratio", "Hits / look-ups over the last 15 minutes.", ["layer"], registry=r
+            "openclaw_cache_hit_ratio",
+            "Hits / look-ups (of kv: prompt tokens) over the last 15 minutes.",
+            ["layer"],
+            registry=r,
         )
         ratio.labels("result").set_function(lambda: self.hit_window.ratio(time.monotonic()))
+        ratio.labels("kv").set_function(lambda: self.kv_window.ratio(time.monotonic()))
         self._name_children()
 
     def _name_children(self) -> None:
@@ -101,7 +115,8 @@ class Metrics:
         self.result_lookup_seconds = self.lookup_seconds.labels("result")
         self.result_update_seconds = self.update_seconds.labels("result")
         self.result_saved_tokens = self.saved_tokens.labels("result")
-        self.computed_prompt_tokens = self.prompt_tokens.labels("computed")
+        self.kv_saved_tokens = self.saved_tokens.labels("kv")
+        self.prompt_tokens_from = {source: self.prompt_tokens.labels(source) for source in SOURCES}
         for what in DEGRADED:  # so that a first failure is a rise from 0
             self.degraded.labels(what)
 

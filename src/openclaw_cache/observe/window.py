@@ -20,12 +20,16 @@ class Window:
 
     def add(self, now: float, *, hit: bool) -> None:
         """Count one look-up at time `now` (seconds of any clock that never goes back)."""
+        self.add_many(now, num_hits=int(hit), num_lookups=1)
+
+    def add_many(self, now: float, *, num_hits: int, num_lookups: int) -> None:
+        """Count several look-ups at time `now`."""
         slot = int(now / self._bucket_s)
         i = slot % NUM_BUCKETS
         if self._slots[i] != slot:
             self._slots[i], self._hits[i], self._lookups[i] = slot, 0, 0
-        self._lookups[i] += 1
-        self._hits[i] += hit
+        self._lookups[i] += num_lookups
+        self._hits[i] += num_hits
 
     def counts(self, now: float) -> tuple[int, int]:
         """(hits, look-ups) of the window that ends at `now`."""

@@ -1,0 +1,55 @@
+"""An answer that comes line by line, for as long as its reader stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import orjson
+
+from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
+from openclaw_cache.errors import RequestError
+from openclaw_cache.types import Headers
+
+CONTENT_TYPE = b"application/x-ndjson"
+
+
+async def send_lines(lines: AsyncIterator[bytes], headers: Headers, receive: Receive, send: Send) -> int:
+    """Write `lines` as they come; returns the status, `CLIENT_GONE` where the reader left first.
+
+    The status is sent before the first line, so a failure after it is a line of its own, the last:
+    `{"done": false, "error": …}`.
+    """
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", CONTENT_TYPE), (b"cache-control", b"no-cache"), *headers],
+        }
+    )
+
+    async def write() -> None:
+        try:
+            async for line in lines:
+                await send({"type": "http.response.body", "body": line, "more_body": True})
+        except RequestError as e:
+            last = orjson.dumps({"done": False, "error": e.message}) + b"\n"
+            await send({"type": "http.response.body", "body": last, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def until_disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    writing = asyncio.create_task(write())
+    leaving = asyncio.create_task(until_disconnect())
+    try:
+        await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not writing.done():
+            return CLIENT_GONE
+        writing.result()
+        return 200
+    finally:
+        for task in (writing, leaving):
+            task.cancel()
+        await asyncio.gather(writing, leaving, return_exceptions=True)

@@ -1,0 +1,148 @@
+"""What an operator may see and do with the engine's KV cache. Everything here runs on the engine's thread."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from typing import TYPE_CHECKING
+
+from openclaw_cache.kv.block import NOWHERE, Tier
+
+if TYPE_CHECKING:
+    from openclaw_cache.engine.engine import Engine
+    from openclaw_cache.kv.node import Node
+    from openclaw_cache.types import Json
+
+_MOST_TEXT = 2000
+"""Characters of a node's text that are shown."""
+
+
+def status(engine: Engine) -> Json:
+    """Tiers, blocks, hits and pins. Cost: O(nodes)."""
+    cache, loop = engine.loop.cache, engine.loop
+    cache.poll(time.monotonic())
+    looked_up = cache.num_looked_up_tokens
+    return {
+        "enabled": cache.is_enabled,
+        "block_tokens": cache.tree.block_tokens,
+        "window": engine.window,
+        "tiers": [_tier(engine, tier) for tier in Tier],
+        "blocks": _blocks(engine),
+        "num_lookups_tokens": looked_up,
+        "num_hits_tokens": sum(cache.num_hit_tokens.values()),
+        "hit_ratio": sum(cache.num_hit_tokens.values()) / looked_up if looked_up else None,
+        "saved_prefill_s": round(cache.saved_prefill_s, 3),
+        "prefill_s_per_token": cache.prefill_s_per_token,
+        "num_evicted_blocks": {tier.name.lower(): num for tier, num in cache.tree.num_dropped.items()},
+        "num_failures": {tier.name.lower(): num for tier, num in cache.movement.num_failures.items()},
+        "pins": [
+            {
+                "id": lease.id,
+                "num_tokens": lease.num_tokens,
+                "expires_at": time.time() + lease.expires_at - time.monotonic(),
+            }
+            for lease in cache.leases
+        ],
+        "running": loop.num_running,
+        "waiting": loop.num_waiting,
+        "integrity": {"checked_at": loop.checked_at, "ok": loop.checked_at is not None or None},
+    }
+
+
+def tree(engine: Engine, limit: int, *, with_text: bool) -> Json:
+    """The radix tree as at most `limit` rows, parents first, then what was evicted last."""
+    cache = engine.loop.cache
+    rows = cache.tree.describe(limit)
+    if with_text:
+        nodes = {node.id: node for node in cache.tree.nodes()}
+        for row in rows:
+            node = nodes.get(int(str(row["id"])))
+            if node is not None and row["state"] != "evicted":
+                row["text"] = engine.model.decode(node.tokens.tolist())[:_MOST_TEXT]
+    num_nodes = sum(1 for _ in cache.tree.nodes())
+    return {"rows": rows, "is_cut": num_nodes > limit, "num_nodes": num_nodes}
+
+
+def evict(engine: Engine, pattern: str | None, salt: bytes | None, *, dry_run: bool) -> Json:
+    """Remove cached prefixes from all tiers, now and for later processes.
+
+    A prefix goes with all that hangs on it where its text, from its very beginning, matches the pattern (shell
+    rules, case counts). What running requests use, or a pin keeps, stays and is counted. Cost: O(tokens of the
+    tree), decoded, if there is a pattern.
+    """
+    cache = engine.loop.cache
+    report = {"num_blocks": 0, "num_tokens": 0, "num_pinned_blocks": 0}
+    for root, top in cache.tree.roots().items():
+        if salt is not None and salt != root:
+            continue
+        for node in _matching(engine, top, pattern):
+            _evict_below(engine, node, report, dry_run=dry_run)
+    return {"dry_run": dry_run, **report}
+
+
+def _matching(engine: Engine, top: Node, pattern: str | None) -> list[Node]:
+    """The shallowest nodes whose text from the root on matches."""
+    found: list[Node] = []
+    stack = list(top.children.values())
+    while stack:
+        node = stack.pop()
+        if pattern in (None, "*") or fnmatch.fnmatchcase(
+            engine.model.decode(node.path_tokens().tolist()), pattern or ""
+        ):
+            found.append(node)
+        else:
+            stack.extend(node.children.values())
+    return found
+
+
+def _evict_below(engine: Engine, top: Node, report: dict[str, int], *, dry_run: bool) -> None:
+    cache = engine.loop.cache
+    for node in reversed(list(top.subtree())):  # leaves first
+        if node.num_pins:
+            report["num_pinned_blocks"] += node.num_blocks
+            continue
+        report["num_blocks"] += node.num_blocks
+        report["num_tokens"] += len(node.tokens)
+        if not dry_run:
+            cache.forget(node)
+
+
+def _tier(engine: Engine, tier: Tier) -> Json:
+    cache, settings = engine.loop.cache, engine.settings
+    name = tier.name.lower()
+    row: dict[str, Json] = {"tier": name, "num_hits_tokens": cache.num_hit_tokens[tier], "reason": None}
+    if tier is Tier.DEVICE:
+        pool, block_bytes, state = cache.device, engine.device_block_bytes, "ok"
+    elif tier in cache.lower.pools:
+        pool, block_bytes = cache.lower.pools[tier], engine.codec.block_bytes
+        state = "ok" if cache.movement.is_alive(tier) else "dead"
+        row["seconds_per_byte"] = cache.movement.seconds_per_byte(tier)
+    else:
+        reason = engine.tier_reasons.get(tier) or f"kv_cache.{name} has no room for a block"
+        return row | {"state": "off", "reason": reason, "num_blocks": 0, "capacity_blocks": 0,
+                      "num_bytes": 0, "capacity_bytes": 0}  # fmt: skip
+    num_used = pool.num_blocks - pool.num_free
+    ratio = cache.num_hit_tokens[tier] / cache.num_looked_up_tokens if cache.num_looked_up_tokens else None
+    return row | {
+        "state": state,
+        "reason": "it failed or hangs; it is tried again after a pause" if state == "dead" else None,
+        "num_blocks": num_used,
+        "capacity_blocks": pool.num_blocks,
+        "num_bytes": num_used * block_bytes,
+        "capacity_bytes": pool.num_blocks * block_bytes,
+        "hit_ratio": ratio,
+        "encoding": str(engine.model.dtype).removeprefix("torch.") if tier is Tier.DEVICE else settings.compression,
+    }
+
+
+def _blocks(engine: Engine) -> dict[str, Json]:
+    cache = engine.loop.cache
+    counts = cache.tree.counts()
+    shown: dict[str, Json] = {}
+    for tier in Tier:
+        pool = cache.device if tier is Tier.DEVICE else cache.lower.pools.get(tier)
+        if pool is not None:
+            states = counts[tier]
+            running = pool.num_blocks - pool.num_free - states["new"] - states["hit"]
+            shown[tier.name.lower()] = {"free": pool.num_free, "running": running, **states}
+    return shown

@@ -1,0 +1,146 @@
+"""`/kv/…`: what the gateway asks the engine on behalf of operators."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+import orjson
+
+from openclaw_cache.engine import kv_admin
+from openclaw_cache.engine.asgi import parse_salt, read_body, send_json, unless_gone
+from openclaw_cache.engine.chat import Prefilled, Reuse, Sampling, Work
+from openclaw_cache.engine.request import parse_messages, parse_tools
+from openclaw_cache.engine.server import admitted
+from openclaw_cache.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from openclaw_cache.engine.asgi import Receive, Scope, Send
+    from openclaw_cache.engine.engine import Engine
+    from openclaw_cache.types import Json
+
+_MOST_ROWS = 10_000
+_MOST_PROMPTS = 10_000
+_PREFILL_ONLY = Sampling(max_tokens=0)
+
+
+class KvRoutes:
+    """Status, tree, eviction and warm-up of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, method: str, path: str, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer if the path is one of ours. Raises RequestError."""
+        match (method, path):
+            case ("GET", "/kv/status"):
+                answer = await self._call(lambda: kv_admin.status(self._engine))
+            case ("GET", "/kv/tree"):
+                answer = await self._tree(scope["query_string"].decode("latin-1"))
+            case ("POST", "/kv/evict"):
+                answer = await self._evict(_object(await read_body(receive)))
+            case ("POST", "/kv/warm"):
+                await self._warm(_object(await read_body(receive)), receive, send)
+                return True
+            case _:
+                return False
+        await send_json(send, 200, answer)
+        return True
+
+    async def _call(self, function: object) -> Json:
+        return await asyncio.wrap_future(self._engine.call(function))  # type: ignore[arg-type]
+
+    async def _tree(self, query: str) -> Json:
+        given = parse_qs(query)
+        limit = given.get("limit", ["1000"])[0]
+        if not limit.isdecimal() or not 1 <= int(limit) <= _MOST_ROWS:
+            raise RequestError(400, f"'limit' must be a number from 1 to {_MOST_ROWS}", param="limit")
+        with_text = given.get("text", ["0"])[0] == "1"
+        return await self._call(lambda: kv_admin.tree(self._engine, int(limit), with_text=with_text))
+
+    async def _evict(self, order: dict[str, Json]) -> Json:
+        pattern, salt = order.get("pattern"), order.get("salt")
+        dry_run = bool(order.get("dry_run"))
+        chosen = parse_salt(salt) if isinstance(salt, str) else None
+        return await self._call(lambda: kv_admin.evict(self._engine, pattern, chosen, dry_run=dry_run))
+
+    async def _warm(self, order: dict[str, Json], receive: Receive, send: Send) -> None:
+        prompts, pin_s, salt = order.get("prompts"), order.get("pin_s"), order.get("salt")
+        if not isinstance(prompts, list) or not 1 <= len(prompts) <= _MOST_PROMPTS:
+            raise RequestError(400, f"'prompts' must be a list of 1 to {_MOST_PROMPTS} prompts", param="prompts")
+        if pin_s is not None and not (isinstance(pin_s, int | float) and pin_s > 0):
+            raise RequestError(400, "'pin_s' must be a number of seconds above 0", param="pin_s")
+        chosen = parse_salt(salt) if isinstance(salt, str) else b""
+        await unless_gone(receive, self._send_lines(self._progress(prompts, pin_s, chosen), send))
+
+    async def _send_lines(self, lines: AsyncIterator[Json], send: Send) -> None:
+        headers = [(b"content-type", b"application/x-ndjson")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for line in lines:
+            await send({"type": "http.response.body", "body": orjson.dumps(line) + b"\n", "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _progress(self, prompts: list[Json], pin_s: float | None, salt: bytes) -> AsyncIterator[Json]:
+        """Compute each prompt in turn, and tell what each took."""
+        for index, prompt in enumerate(prompts):
+            try:
+                tokens = await asyncio.to_thread(self._tokens, prompt)
+                reuse = await self._prefill(Work(tokens, _PREFILL_ONLY, salt=salt, pin_s=pin_s))
+            except RequestError as error:
+                yield {"index": index, "error": error.message}
+                continue
+            yield {
+                "index": index,
+                "num_tokens": len(tokens),
+                "num_cached_tokens": len(tokens) - reuse.computed,
+                "num_computed_tokens": reuse.computed,
+            }
+        status = await self._call(lambda: kv_admin.status(self._engine))
+        yield {"done": True, "pins": status["pins"]}
+
+    async def _prefill(self, work: Work) -> Reuse:
+        ticket = admitted(self._engine, work)
+        reuse: Reuse | None = None
+        try:
+            async for event in ticket:
+                if isinstance(event, Prefilled):
+                    reuse = event.reuse
+        finally:
+            ticket.close()
+        if reuse is None:
+            raise RequestError(503, "the engine is stopping", kind="server_error", code="engine_stopping")
+        return reuse
+
+    def _tokens(self, prompt: Json) -> list[int]:
+        """The tokens of one prompt, or of what all its continuations begin with.
+
+        Raises:
+            RequestError: it is none, or does not fit.
+        """
+        if not isinstance(prompt, dict):
+            raise RequestError(400, "a prompt must be an object with 'messages' or 'text'")
+        if isinstance(text := prompt.get("text"), str):
+            tokens = self._engine.model.encode_text(text)
+        else:
+            messages, tools = parse_messages(prompt.get("messages")), parse_tools(prompt.get("tools"))
+            tokens = self._engine.prefix_tokens(messages, tools)
+        if not tokens:
+            raise RequestError(400, "the prompt is empty")
+        if len(tokens) > self._engine.window:
+            raise RequestError(
+                400, f"the prompt has {len(tokens)} tokens, the window {self._engine.window}: shorten it"
+            )
+        return tokens
+
+
+def _object(body: bytes) -> dict[str, Json]:
+    try:
+        found = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError as exc:
+        raise RequestError(400, f"the request body is not JSON: {exc}") from None
+    if not isinstance(found, dict):
+        raise RequestError(400, "the request body must be a JSON object")
+    return found

@@ -1,0 +1,1 @@
+"""The prefix/KV cache: radix tree over token runs, block pool, tiers, codec."""

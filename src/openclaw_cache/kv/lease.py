@@ -1,0 +1,77 @@
+"""Pins that end by themselves: prefixes that an operator wants kept for a while."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openclaw_cache.errors import OpenClawCacheError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openclaw_cache.kv.node import Int32s, Node
+    from openclaw_cache.kv.radix import RadixTree
+
+
+class LeaseError(OpenClawCacheError):
+    """The prefix cannot be pinned; the message says why."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """A pinned prefix of `num_tokens` tokens, until `expires_at` (the clock of the engine)."""
+
+    id: str
+    node: Node
+    num_tokens: int
+    expires_at: float
+
+
+class Leases:
+    """The pins that operators have set.
+
+    Args:
+        tree: whose nodes they pin.
+        most_blocks: together they pin no more blocks, so that there is always room for requests.
+    """
+
+    def __init__(self, tree: RadixTree, most_blocks: int) -> None:
+        self._tree = tree
+        self._most_blocks = most_blocks
+        self._leases: dict[tuple[bytes, bytes], Lease] = {}
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._leases.values())
+
+    def pin(self, salt: bytes, tokens: Int32s, expires_at: float) -> Lease:
+        """Pin the whole blocks of a cached prefix; one that is pinned already gets the later end.
+
+        Raises:
+            LeaseError: it is not cached whole, or too much is pinned.
+        """
+        size = self._tree.block_tokens
+        whole = tokens[: len(tokens) // size * size]
+        key = (salt, whole.tobytes())
+        if (known := self._leases.get(key)) is not None:
+            known.expires_at = max(known.expires_at, expires_at)
+            return known
+        pinned = sum(lease.num_tokens for lease in self._leases.values())
+        if (pinned + len(whole)) // size > self._most_blocks:
+            raise LeaseError(
+                f"{pinned} tokens are pinned and {len(whole)} more would be beyond the "
+                f"{self._most_blocks * size} that may be: raise kv_cache.device, or pin less"
+            )
+        node = self._tree.anchor(salt, whole)
+        if node is None:
+            raise LeaseError("the prefix is not in the cache any more: it did not fit")
+        self._tree.pin(node)
+        lease = self._leases[key] = Lease(secrets.token_hex(8), node, len(whole), expires_at)
+        return lease
+
+    def expire(self, now: float) -> None:
+        """End the leases whose time is over."""
+        for key, lease in [(k, lease) for k, lease in self._leases.items() if lease.expires_at <= now]:
+            del self._leases[key]
+            self._tree.unpin(lease.node)

@@ -1,0 +1,84 @@
+"""The longest cached prefix of a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from openclaw_cache.kv.block import NOWHERE, Tier
+
+if TYPE_CHECKING:
+    from openclaw_cache.kv.node import Flags, Int32s, Node
+
+# How many nodes below a match are asked for a block that shares its last, partial tokens.
+_MAX_ASKED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What the tree has of a prompt. Right until something of the path is dropped; a pin prevents that.
+
+    Attributes:
+        num_tokens: how many leading tokens the tree knows, at most the limit that was asked for.
+        node: the deepest node of which a token matched, or the root node.
+    """
+
+    root: bytes
+    num_tokens: int
+    node: Node
+
+    @property
+    def num_blocks(self) -> int:
+        """Whole blocks among the matched tokens: what can be reused."""
+        return self.num_tokens // self.node.block_tokens
+
+    def slots(self) -> Int32s:
+        """Where the matched blocks are: int32 [3, num_blocks], a row per `Tier`. Cost: O(blocks)."""
+        return np.concatenate([node.slots for node in self.node.path()], axis=1)[:, : self.num_blocks]
+
+    def flags(self) -> Flags:
+        """`Flag` of the matched blocks: uint8 [num_blocks]. Cost: O(blocks)."""
+        return np.concatenate([node.flags for node in self.node.path()])[: self.num_blocks]
+
+    def partial_block(self) -> int:
+        """A device block that begins with the matched tokens after the last whole block, or `NOWHERE`."""
+        return self.partial()[0]
+
+    def partial(self) -> tuple[int, int]:
+        """`partial_block()` and its `Flag`. Cost: O(1), or 64 nodes where the match ends in a branching."""
+        index = self.num_blocks
+        if self.num_tokens == index * self.node.block_tokens:
+            return NOWHERE, 0
+        below, num_asked = [self.node], 0
+        while below and num_asked < _MAX_ASKED:
+            node, num_asked = below.pop(), num_asked + 1
+            at = index - node.first_block
+            if at < node.num_blocks:
+                block, flags = int(node.slots[Tier.DEVICE, at]), int(node.flags[at])
+            else:
+                block, flags = node.tail, node.tail_flags
+                below.extend(islice(reversed(node.children.values()), _MAX_ASKED))
+            if block != NOWHERE:
+                return block, flags
+        return NOWHERE, 0
+
+
+def walk(top: Node, tokens: Int32s) -> tuple[Node, int]:
+    """The deepest node below `top` that matches a token (else `top`), and how many tokens match.
+
+    Cost: one vectorised comparison per node of the path.
+    """
+    node, position = top, 0
+    while position < len(tokens) and position == node.end:
+        child = node.children.get(int(tokens[position]))
+        if child is None:
+            break
+        node = child
+        rest = tokens[position : position + len(node.tokens)]
+        differs = node.tokens[: len(rest)] != rest
+        at = int(differs.argmax())
+        position += at if differs[at] else len(rest)
+    return node, position

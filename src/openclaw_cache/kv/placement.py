@@ -1,0 +1,100 @@
+"""Which of a node's blocks take which of a caller's slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from openclaw_cache.kv.block import NOWHERE, Tier
+from openclaw_cache.kv.node import Flag
+
+if TYPE_CHECKING:
+    from openclaw_cache.kv.node import Flags, Int32s, Node
+
+_VARIANT: Final = int(Flag.VARIANT)
+_LOSSY: Final = int(Flag.LOSSY)
+_VOLATILE: Final = int(Flag.VOLATILE)
+_ALL: Final = 0xFF
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """What an insertion did.
+
+    Attributes:
+        node: the deepest node of the path.
+        blocks: the tree's own slots for the whole path, `NOWHERE` where the tier has none.
+        adopted: slots of the caller that the tree now holds, the tail included: add a reference to each.
+        released: device blocks that the tree held and holds no more: drop the tree's reference to each.
+    """
+
+    node: Node
+    blocks: Int32s
+    adopted: Int32s
+    released: Int32s
+
+
+def adopt(node: Node, tier: Tier, blocks: Int32s, flags: Flags) -> Int32s:
+    """Give the node those of a path's slots that it lacks in `tier`; returns them.
+
+    A device block becomes LOSSY if the caller's is, or if the caller's is a VARIANT of a block that is none:
+    its content is then not what its name promises. VARIANT never changes, as the block's copies elsewhere are
+    named by it; VOLATILE goes where the caller's block is not.
+
+    Args:
+        node: all of its tokens that `blocks` cover match.
+        tier: where `blocks` are.
+        blocks: int32 [n], slots of the first n blocks of the path, `NOWHERE` where there is none.
+        flags: uint8 [n] of `Flag`.
+    """
+    mine, theirs = _overlap(node, 0, len(blocks))
+    given, offered = flags[theirs], blocks[theirs]
+    slots, held = node.slots[tier, mine], node.flags[mine]
+    is_new = (slots == NOWHERE) & (offered != NOWHERE)
+    slots[is_new] = offered[is_new]
+    held &= given | (_ALL - _VOLATILE)
+    if tier is Tier.DEVICE:
+        is_lossy = (given & (_LOSSY | (~held & _VARIANT))) != 0
+        held[is_new] &= _ALL - _LOSSY
+        held[is_new & is_lossy] |= _LOSSY
+    adopted: Int32s = offered[is_new]
+    return adopted
+
+
+def place(node: Node, tier: Tier, first: int, slots: Int32s, *, lossy: bool) -> bool:
+    """Give the node those of `slots` that it lacks in `tier`; returns whether it took any.
+
+    Args:
+        node: may own any part of the blocks, or none.
+        tier: where `slots` are.
+        first: number of the first of the blocks, counted from the root.
+        slots: int32 [n]; what the node took is set to `NOWHERE`.
+        lossy: whether a copy on the device was decoded from a lossy codec.
+    """
+    mine, theirs = _overlap(node, first, len(slots))
+    held, offered = node.slots[tier, mine], slots[theirs]
+    is_new = (held == NOWHERE) & (offered != NOWHERE)
+    held[is_new] = offered[is_new]
+    offered[is_new] = NOWHERE
+    if tier is Tier.DEVICE:
+        flags = node.flags[mine]
+        flags[is_new] &= _ALL - _LOSSY
+        flags[is_new] |= _LOSSY if lossy else 0
+    return bool(is_new.any())
+
+
+def forget(node: Node, tier: Tier, first: int, last: int) -> Int32s:
+    """Clear the slots in `tier` of the node's blocks with index [first, last); returns those it held."""
+    held = node.slots[tier, first:last]
+    slots: Int32s = held[held != NOWHERE]
+    held[:] = NOWHERE
+    if tier is Tier.DEVICE:
+        node.flags[first:last] &= _ALL - _LOSSY
+    return slots
+
+
+def _overlap(node: Node, first: int, num_blocks: int) -> tuple[slice, slice]:
+    """The node's blocks among the path's blocks [first, first + num_blocks): as indices in each of both."""
+    low = max(first, node.first_block)
+    high = max(low, min(first + num_blocks, node.first_block + node.num_blocks))
+    return slice(low - node.first_block, high - node.first_block), slice(low - first, high - first)
