@@ -172,7 +172,12 @@ def _parser() -> argparse.ArgumentParser:
         "--device", default="auto", choices=["auto", "cpu", "cuda", "mps"], help="where the model computes"
     )
     parser.add_argument("--kv", default="{}", help="settings of the KV cache, one JSON object")
-    parser.add_argument("--max-waiting", type=int, default=32, help="requests that may wait besides those that run; more get 429")
+    parser.add_argument(
+        "--max-waiting",
+        type=int,
+        default=32,
+        help="requests that may wait besides those that run; more get 429",
+    )
     parser.add_argument(
         "--ready-fd", type=int, help="descriptor for the parent's events; ends with stdin then"
     )

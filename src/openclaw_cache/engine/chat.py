@@ -84,7 +84,7 @@ class Prefilled:
     """The prompt of `num_tokens` is computed. Comes once, before the first piece."""
 
     num_tokens: int
-    reuse: Reuse = Reuse()
+    reuse: Reuse
 
 
 @dataclass(frozen=True, slots=True)

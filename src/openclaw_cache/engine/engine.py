@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from openclaw_cache.engine.chat import Work
     from openclaw_cache.engine.kv_settings import KvSettings
-    from openclaw_cache.engine.source import ModelSource
     from openclaw_cache.engine.ticket import WorkTicket
     from openclaw_cache.kv.codec import KvLayout
     from openclaw_cache.kv.tiers import TierStore
@@ -80,7 +79,9 @@ class Engine:
         num_blocks = settings.num_device_blocks(self.device_block_bytes, model.window)
         self.window = min(model.window, num_blocks * settings.block_tokens)
         if self.window < model.window:
-            say(f"kv_cache.device has room for {self.window} tokens: prompts and replies together can have no more")
+            say(
+                f"kv_cache.device has room for {self.window} tokens: prompts and replies together can have no more"
+            )
         try:
             arena = Arena(layout, num_blocks, model.dtype, model.device, settings.preallocation)
         except MemoryError as exc:
@@ -89,15 +90,22 @@ class Engine:
         prefill_s_per_token = _calibrate(runner, arena)
         self.tier_reasons: dict[Tier, str] = {}
         stores, disk = self._stores(data_dir, say)
-        self.movement = Movement(
-            arena, self.codec, stores, deadline_s=settings.io_timeout_s, wake=self._wake, on_event=say
+        chunk_blocks = settings.chunk_size // settings.block_tokens
+        movement = Movement(
+            arena,
+            self.codec,
+            stores,
+            chunk_blocks=chunk_blocks,
+            deadline_s=settings.io_timeout_s,
+            wake=self._wake,
+            on_event=say,
         )
         self._loop: EngineLoop | None = None
         tree = RadixTree(settings.block_tokens)
-        pool = BlockPool(num_blocks, settings.chunk_size // settings.block_tokens)
+        pool = BlockPool(num_blocks, chunk_blocks)
         sizes = {tier: store.num_slots for tier, store in stores.items()}
         policy = POLICIES[settings.eviction]()
-        lower = LowerTiers(tree, pool, self.movement, sizes, self._identity(layout), policy, settings.write)
+        lower = LowerTiers(tree, pool, movement, sizes, self._identity(layout), policy, settings.write)
         if disk is not None:
             orphans = lower.restore(disk.recover())
             if len(orphans):
@@ -106,7 +114,7 @@ class Engine:
             tree,
             pool,
             lower,
-            self.movement,
+            movement,
             arena,
             self.codec,
             is_enabled=settings.enabled,
@@ -164,7 +172,9 @@ class Engine:
         per_token = layout.num_layers * 2 * layout.num_kv_heads * layout.head_dim
         return per_token * layout.block_tokens * self.model.dtype.itemsize
 
-    def _stores(self, data_dir: Path, say: Callable[[str], None]) -> tuple[dict[Tier, TierStore], DiskStore | None]:
+    def _stores(
+        self, data_dir: Path, say: Callable[[str], None]
+    ) -> tuple[dict[Tier, TierStore], DiskStore | None]:
         """The tiers below the device; one that cannot be had is left out, and said so."""
         settings = self.settings
         stores: dict[Tier, TierStore] = {}

@@ -6,7 +6,7 @@ import fnmatch
 import time
 from typing import TYPE_CHECKING
 
-from openclaw_cache.kv.block import NOWHERE, Tier
+from openclaw_cache.kv.block import Tier
 
 if TYPE_CHECKING:
     from openclaw_cache.engine.engine import Engine
@@ -33,7 +33,9 @@ def status(engine: Engine) -> Json:
         "hit_ratio": sum(cache.num_hit_tokens.values()) / looked_up if looked_up else None,
         "saved_prefill_s": round(cache.saved_prefill_s, 3),
         "prefill_s_per_token": cache.prefill_s_per_token,
-        "num_evicted_blocks": {tier.name.lower(): num for tier, num in cache.tree.num_dropped.items()},
+        "num_evicted_blocks": {
+            tier.name.lower(): num for tier, num in cache.lower.num_evicted_blocks.items()
+        },
         "num_failures": {tier.name.lower(): num for tier, num in cache.movement.num_failures.items()},
         "pins": [
             {
@@ -131,7 +133,9 @@ def _tier(engine: Engine, tier: Tier) -> Json:
         "num_bytes": num_used * block_bytes,
         "capacity_bytes": pool.num_blocks * block_bytes,
         "hit_ratio": ratio,
-        "encoding": str(engine.model.dtype).removeprefix("torch.") if tier is Tier.DEVICE else settings.compression,
+        "encoding": str(engine.model.dtype).removeprefix("torch.")
+        if tier is Tier.DEVICE
+        else settings.compression,
     }
 
 

@@ -70,7 +70,9 @@ class KvRoutes:
     async def _warm(self, order: dict[str, Json], receive: Receive, send: Send) -> None:
         prompts, pin_s, salt = order.get("prompts"), order.get("pin_s"), order.get("salt")
         if not isinstance(prompts, list) or not 1 <= len(prompts) <= _MOST_PROMPTS:
-            raise RequestError(400, f"'prompts' must be a list of 1 to {_MOST_PROMPTS} prompts", param="prompts")
+            raise RequestError(
+                400, f"'prompts' must be a list of 1 to {_MOST_PROMPTS} prompts", param="prompts"
+            )
         if pin_s is not None and not (isinstance(pin_s, int | float) and pin_s > 0):
             raise RequestError(400, "'pin_s' must be a number of seconds above 0", param="pin_s")
         chosen = parse_salt(salt) if isinstance(salt, str) else b""

@@ -122,7 +122,7 @@ class EngineLoop:
         with self._changed:
             self._tell()
 
-    def close(self, timeout_s: float = 5.0) -> None:
+    def close(self, timeout_s: float = 12.0) -> None:
         """Start no further step, end open tickets, and wait for the present step and for writes to disk."""
         with self._changed:
             self._is_closed = True
@@ -260,7 +260,9 @@ class EngineLoop:
         try:
             self.cache.leases.pin(seq.request.work.salt, seq.tokens, self._clock() + pin_s)
         except LeaseError as exc:
-            raise RequestError(409, f"the prompt is computed but not pinned: {exc}", code="not_pinned") from None
+            raise RequestError(
+                409, f"the prompt is computed but not pinned: {exc}", code="not_pinned"
+            ) from None
 
     def _choose(self, seq: Sequence, logits: torch.Tensor) -> None:
         token, events = seq.choice.take(logits)

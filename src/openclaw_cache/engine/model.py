@@ -123,7 +123,9 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = next(kind for kind, is_there in has.items() if is_there)
     if not has.get(name, False):
-        raise ConfigError(f"device: {name} is not available here; there is {', '.join(k for k in has if has[k])}")
+        raise ConfigError(
+            f"device: {name} is not available here; there is {', '.join(k for k in has if has[k])}"
+        )
     return torch.device(name)
 
 

@@ -25,6 +25,7 @@ PodState = Literal["stopped", "starting", "ready", "restarting", "failed"]
 _SAY_PREFIX = "engine: "  # as in engine.__main__, which must not be imported from here
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
+_STOP_S = 15.0
 _MOST_LINE_BYTES = 64 * 1024
 
 
@@ -130,7 +131,10 @@ class EmbeddedPod:
             raise ConfigError(f"the embedded engine has {self._state}: {self.reason}")
 
     async def stop(self) -> None:
-        """End the process: SIGTERM, and SIGKILL if it is still there after 5 s. Harmless when not running."""
+        """End the process: SIGTERM, and SIGKILL if it is still there after 15 s. Harmless when not running.
+
+        It may take seconds: the engine brings what its KV cache holds to the disk.
+        """
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -271,7 +275,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         process.terminate()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(_STOP_S):
             await process.wait()
     except TimeoutError:
         with suppress(ProcessLookupError):

@@ -44,7 +44,7 @@ class Sequence:
     token chosen last. So prefill, decode, and starting again after its blocks were needed elsewhere are the same.
     """
 
-    __slots__ = ("choice", "hold", "num_computed", "num_tokens", "request", "_tokens")
+    __slots__ = ("_tokens", "choice", "hold", "num_computed", "num_tokens", "request")
 
     def __init__(self, request: Request, choice: Choice) -> None:
         prompt = request.work.prompt

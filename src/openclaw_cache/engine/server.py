@@ -123,16 +123,12 @@ class EngineApp:
         finally:
             ticket.close()
 
-    async def _complete(
-        self, ticket: Ticket, reply: wire.Reply, tally: wire.Tally, send: Send
-    ) -> None:
+    async def _complete(self, ticket: Ticket, reply: wire.Reply, tally: wire.Tally, send: Send) -> None:
         async for event in self._events(ticket, tally):
             tally.add(event)
         await send_json(send, 200, reply.completion(tally), [wire.reuse_header(tally.reuse)])
 
-    async def _stream(
-        self, ticket: Ticket, reply: wire.Reply, tally: wire.Tally, send: Send
-    ) -> None:
+    async def _stream(self, ticket: Ticket, reply: wire.Reply, tally: wire.Tally, send: Send) -> None:
         """Send events as they come; the status goes out with the first text: an early failure has its own."""
         has_begun = False
         try:

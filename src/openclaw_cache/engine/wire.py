@@ -25,7 +25,7 @@ class Tally:
     num_prompt_tokens: int
     n: int
     num_completion_tokens: int = 0
-    reuse: Reuse = Reuse()
+    reuse: Reuse = field(default_factory=Reuse)
     texts: dict[int, list[str]] = field(default_factory=dict)
     logprobs: dict[int, list[TokenLogprob]] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)

@@ -141,6 +141,14 @@ class Upstream:
         self._turn = 0
         self._session: aiohttp.ClientSession | None = None
 
+    @property
+    def takes_client_credentials(self) -> bool:
+        """Whether a client's own credential goes to it: not beside a key of ours, nor to the embedded engine.
+
+        The engine asks nobody who he is, so the dummy key that an SDK insists on separates nobody there.
+        """
+        return self.api_key is None and self.pod is None
+
     def serves(self, model: str) -> bool:
         """Whether requests for `model` may go here."""
         if self.pod is not None:

@@ -347,7 +347,9 @@ class PrefixCache:
         for start, end in zip(starts, [*starts[1:], len(tiers)], strict=True):
             if end > start and tiers[start] != Tier.DEVICE:
                 tier = Tier(int(tiers[start]))
-                loads.append((start, self.movement.load(tier, slots[tier, start:end], table[start:end].copy())))
+                loads.append(
+                    (start, self.movement.load(tier, slots[tier, start:end], table[start:end].copy()))
+                )
         return loads
 
     def _copy_partial(self, hold: Hold, match: Match) -> None:

@@ -49,6 +49,10 @@ class LowerTiers:
         sizes: slots of each lower tier.
         identity: of the model, for the blocks' names.
         policy: who is evicted first.
+
+    Attributes:
+        pools: slots of each tier.
+        num_evicted_blocks: blocks that have left each tier to make room.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class LowerTiers:
         write: Write,
     ) -> None:
         self.pools = {tier: BlockPool(num) for tier, num in sizes.items()}
+        self.num_evicted_blocks = dict.fromkeys(Tier, 0)
         self._tree = tree
         self._device = device
         self._movement = movement
@@ -90,7 +95,9 @@ class LowerTiers:
                 self._device.release(np.array([tail], np.int32))
             if below is not None and self._save(below, node, base + victim.first, base + victim.last):
                 continue
-            self.free(self._tree.drop(node, tier, victim.first, victim.last))
+            dropped = self._tree.drop(node, tier, victim.first, victim.last)
+            self.num_evicted_blocks[tier] += len(dropped.slots_by_tier.get(tier, ()))
+            self.free(dropped)
 
     def free(self, dropped: Dropped) -> None:
         """Give back the slots that the tree has let go."""
@@ -154,9 +161,7 @@ class LowerTiers:
                 slots = np.array([slot for slot, _ in path], np.int32)
                 tokens = np.concatenate([record.tokens for _, record in path])
                 flags = np.array([record.flags & Flag.VARIANT for _, record in path], np.uint8)
-                done = self._tree.insert(
-                    path[0][1].salt, tokens, slots, flags=flags, now=0.0, tier=Tier.DISK
-                )
+                done = self._tree.insert(path[0][1].salt, tokens, slots, flags=flags, now=0.0, tier=Tier.DISK)
                 pool.claim(done.adopted)
         held = [node.slots[Tier.DISK] for node in self._tree.nodes()]
         kept = np.concatenate(held) if held else np.empty(0, np.int32)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceArena", "Movement"]
 
-_CHUNK_BLOCKS: Final = 32
 _UNTRIED_SECONDS_PER_BYTE: Final = 1 / 200e6
 """A tier that was not tried yet is taken for a slow SSD: a file that is not in the page cache gave 400 MB/s."""
 
@@ -42,6 +41,7 @@ class Movement:
         arena: the device tier.
         codec: between its values and the stores' bytes.
         stores: the lower tiers; closed by their workers at the end.
+        chunk_blocks: blocks that are read, encoded and written in one go.
         deadline_s: a job should end in this time, and a tier without progress for so long counts as hung.
         clock: monotonic seconds.
         wake: called from a worker's thread when a job has ended.
@@ -56,6 +56,7 @@ class Movement:
         codec: Codec,
         stores: Mapping[Tier, TierStore],
         *,
+        chunk_blocks: int = 32,
         deadline_s: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
         wake: Callable[[], None] = lambda: None,
@@ -74,7 +75,7 @@ class Movement:
                 tier,
                 store,
                 lambda on_progress: Copier(
-                    arena, codec, stores, chunk_blocks=_CHUNK_BLOCKS, on_progress=on_progress
+                    arena, codec, stores, chunk_blocks=chunk_blocks, on_progress=on_progress
                 ),
                 start_speed=None if tier is Tier.HOST else _UNTRIED_SECONDS_PER_BYTE,
                 clock=clock,
