@@ -57,7 +57,10 @@ def found(store: DiskStore) -> dict[int, bytes]:
 
 
 def python(code: str, *args: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+    }
     command = [sys.executable, "-c", code, *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 

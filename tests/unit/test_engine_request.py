@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from typing import Any
 
@@ -71,6 +72,8 @@ def test_null_means_not_given() -> None:
         ({"model": None}, "model"),
         ({"messages": []}, "messages"),
         ({"messages": "hello"}, "messages"),
+        ({"tools": {"type": "function"}}, "tools"),
+        ({"tools": ["f"]}, "tools"),
         ({"messages": [USER, {"role": "user\n", "content": ""}]}, "messages[1].role"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
@@ -106,13 +109,20 @@ def test_what_the_engine_cannot_do_is_refused_by_name(fields: dict[str, Any]) ->
     [
         {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "modalities": ["text"]},
         {"response_format": {"type": "text"}},
-        {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto"},
+        {"tools": [], "tool_choice": "auto"},
         {"tool_choice": "none", "parallel_tool_calls": True},
         {"user": "u", "metadata": {}, "prompt_cache_key": "k", "store": False, "a_new_field": [1]},
     ],
 )
 def test_what_changes_nothing_is_accepted(fields: dict[str, Any]) -> None:
     assert parsed(**fields) == parsed()
+
+
+def test_tools_go_to_the_chat_template_as_they_came_and_change_nothing_else() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"z": 1, "a": 2}}}]
+    request = parsed(tools=tools, tool_choice="auto")
+    assert json.dumps(request.tools) == json.dumps(tools)  # the order of keys is part of the prompt
+    assert dataclasses.replace(request, tools=None) == parsed()
 
 
 def test_an_image_is_refused_with_its_place() -> None:

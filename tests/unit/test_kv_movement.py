@@ -238,14 +238,20 @@ def test_slots_without_a_partner_are_refused_where_they_are_given() -> None:
 
 
 def test_the_workers_leave_the_engine_its_threads() -> None:
-    before = torch.get_num_threads()
+    before, seen = torch.get_num_threads(), []
+    store = Store()
+    store.before_write = lambda _slots: seen.append(torch.get_num_threads())
     torch.set_num_threads(2)
     try:
-        with site(Store()) as s:
-            s.save(33)
+        with site(disk=store) as s:
+            s.save(33, Tier.DISK)
+            later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+            later.start()
+            later.join()
             assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+    assert seen == [1, 1, 2]
 
 
 def test_an_arena_that_was_made_in_inference_mode_can_be_filled() -> None:
@@ -336,7 +342,7 @@ def test_a_waiting_engine_hears_of_a_corrupt_block_before_the_load_is_over() -> 
         store.damage(4, 1)
         store.before_read = lambda _slots, layer: assert_set(gate) if layer == 2 else None
         job = s.movement.load(Tier.HOST, numbers(10), numbers(10))
-        assert not job.wait_layer(2, WAIT_S)
+        assert not job.wait_layer(2, 2 * WAIT_S)  # longer than the store holds out
         assert (job.is_over, job.bad) == (False, 4)
         gate.set()
         s.settle()
@@ -496,6 +502,53 @@ def test_forgetting_keeps_its_place_between_the_saves_around_it() -> None:
         assert torch.equal(s.arena.blocks(5), original[:, :, 1:])
 
 
+def test_forgetting_waits_for_all_chunks_of_the_save_before_it() -> None:
+    store = Store()
+    with site(store) as s:
+        s.movement.save(Tier.HOST, numbers(64), numbers(64), records(64))
+        s.movement.forget(Tier.HOST, slots(63))
+        s.settle()
+        with pytest.raises(CorruptBlockError):
+            store.read_layer(slots(63), 0)
+
+
+def test_an_answer_that_comes_too_late_does_not_end_the_pause() -> None:
+    store, gate, clock = Store(), threading.Event(), Clock()
+    with site(store, deadline_s=5.0, clock=clock) as s:
+        s.save(1)
+        store.before_read = lambda *_: assert_set(gate)
+        job = s.movement.load(Tier.HOST, slots(0), slots(0))
+        until(lambda: ("read", 1) in store.calls)
+        clock.now += 6
+        assert not s.movement.is_alive(Tier.HOST)
+        gate.set()
+        s.settle()
+        assert (job.num_good, job.error) == (1, None)  # nobody gave it up
+        clock.now += 0.9
+        assert not s.movement.is_alive(Tier.HOST)
+        clock.now += 0.2
+        assert s.movement.is_alive(Tier.HOST)
+
+
+def test_a_job_that_is_cancelled_twice_ends_once() -> None:
+    store, gate = Store(), threading.Event()
+    with site(store) as s:
+        s.save(1)
+        s.ended.clear()
+        store.before_read = lambda *_: assert_set(gate)
+        s.movement.load(Tier.HOST, slots(0), slots(0))
+        until(lambda: ("read", 1) in store.calls)
+        waiting = s.movement.load(Tier.HOST, slots(0), slots(1))
+        waiting.cancel()
+        waiting.cancel()
+        assert s.poll()
+        assert s.ended == [waiting]
+        assert s.movement.num_pending == 1
+        gate.set()
+        s.settle()
+        assert len(s.ended) == 2
+
+
 def test_a_cancelled_save_keeps_the_chunks_that_it_wrote() -> None:
     store, gate = Store(), threading.Event()
     store.before_write = lambda _slots: assert_set(gate)
@@ -563,6 +616,19 @@ def test_speed_weighs_loads_by_their_bytes_and_the_last_ones_most() -> None:
     speed.measure(3000, 3.0, 0.0, now=20)
     assert speed.seconds_per_byte(20) == pytest.approx((0.8 * 2 + 3) / (0.8 * 1000 + 3000))
     assert speed.latency_s(20) == pytest.approx(0.4)
+
+
+def test_a_load_that_was_cut_short_says_nothing_about_the_speed() -> None:
+    store = Store()
+    with site(disk=store) as s:
+        s.save(9, Tier.DISK)
+        store.damage(0, 0)
+        s.movement.load(Tier.DISK, numbers(9), numbers(9))
+        s.settle()
+        assert s.movement.seconds_per_byte(Tier.DISK) == 1 / 200e6  # as if untried
+        s.movement.load(Tier.DISK, slots(1), slots(1))
+        s.settle()
+        assert s.movement.seconds_per_byte(Tier.DISK) != 1 / 200e6
 
 
 def test_a_slow_spell_is_forgotten_after_a_minute_so_that_the_tier_is_tried_again() -> None:

@@ -23,7 +23,8 @@ class Message:
 class Sampling:
     """How to choose tokens and when to stop.
 
-    `max_tokens` 0 computes the prompt and says nothing, which warms the cache. `temperature` 0 means the likeliest token each time; `top_logprobs` None means no log probabilities at
+    `max_tokens` 0 computes the prompt and says nothing, which warms the cache. `temperature` 0 means the
+    likeliest token each time; `top_logprobs` None means no log probabilities at
     all. Choice i of n is drawn with `seed + i`.
     """
 

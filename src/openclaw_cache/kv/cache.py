@@ -145,8 +145,8 @@ class PrefixCache:
         self._holds.add(hold)
         self._loading |= keys
         hold.loads = self._load(table, slots, tiers)
-        if num_cached == match.num_blocks:
-            self._copy_partial(hold, match)
+        if num_cached == match.num_blocks and match.num_tokens % size:
+            self._take_partial(hold, match)
         if counts:
             self._count(hold, match, len(tokens))
         return hold
@@ -352,14 +352,26 @@ class PrefixCache:
                 )
         return loads
 
-    def _copy_partial(self, hold: Hold, match: Match) -> None:
-        """Take over the tokens after the last whole block, whose block belongs to another path as well."""
-        size = self.tree.block_tokens
-        source, flags = match.partial()
-        if source == NOWHERE or flags & (Flag.LOSSY | Flag.VARIANT):
+    def _take_partial(self, hold: Hold, match: Match) -> None:
+        """Take over the tokens after the last whole block, whose block belongs to another path as well.
+
+        From the device they are copied; from a tier below the block is brought as a whole, and what of it is not
+        ours is written over.
+        """
+        target = hold.table[match.num_blocks : match.num_blocks + 1]
+        for tier in Tier:
+            source, flags = match.partial(tier)
+            if source == NOWHERE or flags & (Flag.LOSSY | Flag.VARIANT):
+                continue
+            if tier is Tier.DEVICE:
+                self._arena.copy_tokens(source, int(target[0]), match.num_tokens % self.tree.block_tokens)
+            elif self._codec.is_lossy or (tier, source) in self._loading or not self._is_worth_loading(tier, 1):
+                continue
+            else:
+                job = self.movement.load(tier, np.array([source], np.int32), target.copy())
+                hold.loads.append((match.num_blocks, job))
+            hold.num_cached = match.num_tokens
             return
-        self._arena.copy_tokens(source, int(hold.table[match.num_blocks]), match.num_tokens % size)
-        hold.num_cached = match.num_tokens
 
     def _describe(self, hold: Hold, match: Match) -> None:
         flags = match.flags()[: len(hold.tiers)]

@@ -78,9 +78,8 @@ class Hold:
 
     def shrink(self, num_blocks: int, block_tokens: int) -> None:
         """Only so many of its leading blocks are cached after all."""
-        if num_blocks < len(self.tiers):
-            self.tiers = self.tiers[:num_blocks]
-            self.num_cached = num_blocks * block_tokens
+        self.tiers = self.tiers[:num_blocks]
+        self.num_cached = min(self.num_cached, num_blocks * block_tokens)
 
     def append(self, blocks: Int32s) -> None:
         """Add blocks at the end. Cost: amortised O(len(blocks))."""

@@ -102,6 +102,8 @@ class LowerTiers:
     def free(self, dropped: Dropped) -> None:
         """Give back the slots that the tree has let go."""
         for tier, slots in dropped.slots_by_tier.items():
+            if not len(slots):
+                continue
             (self._device if tier is Tier.DEVICE else self.pools[tier]).release(slots)
 
     def forget(self, dropped: Dropped) -> None:

@@ -47,8 +47,12 @@ class Match:
         """A device block that begins with the matched tokens after the last whole block, or `NOWHERE`."""
         return self.partial()[0]
 
-    def partial(self) -> tuple[int, int]:
-        """`partial_block()` and its `Flag`. Cost: O(1), or 64 nodes where the match ends in a branching."""
+    def partial(self, tier: Tier = Tier.DEVICE) -> tuple[int, int]:
+        """A slot in `tier` whose block begins with the tokens after the last whole block, and its `Flag`.
+
+        (`NOWHERE`, 0) if the match ends with a whole block or the tier has no such block. Tails are on the device.
+        Cost: O(1), or 64 nodes where the match ends in a branching.
+        """
         index = self.num_blocks
         if self.num_tokens == index * self.node.block_tokens:
             return NOWHERE, 0
@@ -57,9 +61,9 @@ class Match:
             node, num_asked = below.pop(), num_asked + 1
             at = index - node.first_block
             if at < node.num_blocks:
-                block, flags = int(node.slots[Tier.DEVICE, at]), int(node.flags[at])
+                block, flags = int(node.slots[tier, at]), int(node.flags[at])
             else:
-                block, flags = node.tail, node.tail_flags
+                block, flags = (node.tail, node.tail_flags) if tier is Tier.DEVICE else (NOWHERE, 0)
                 below.extend(islice(reversed(node.children.values()), _MAX_ASKED))
             if block != NOWHERE:
                 return block, flags

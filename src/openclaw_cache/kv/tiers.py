@@ -191,7 +191,6 @@ class HostStore:
 
     def write(self, slots: NDArray[np.int32], records: Sequence[Record], payload: Tensor) -> None:
         """Copy blocks into slots. Cost: one memory copy of the payload."""
-        self._ledger.strike(slots)
         for start, end, first in runs(slots):
             self._arena[first : first + end - start].copy_(payload[start:end])
         for slot, record in zip(slots.tolist(), records, strict=True):

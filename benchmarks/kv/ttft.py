@@ -1,0 +1,126 @@
+"""Time to the first token: cold, and with the prompt in each tier, beside the floors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+from benchmarks.kv import floors
+from benchmarks.kv.driving import Asked, Driven, Place, driven
+from benchmarks.kv.prompts import random_tokens
+from benchmarks.kv.report import Section, Target, median_and_best
+
+from openclaw_cache.engine.kv_settings import KvSettings
+from openclaw_cache.kv.block import Tier
+
+DEVICE_RATIO = 1.3
+MEMCPY_FACTOR = 1.5
+WARM_UP_SEED = 999
+
+
+@dataclass(slots=True)
+class Samples:
+    """Seconds of all rounds, for one length of prompt."""
+
+    num_tokens: int
+    num_bytes: int
+    cold: list[float] = field(default_factory=list)
+    device: list[float] = field(default_factory=list)
+    host: list[float] = field(default_factory=list)
+    disk: list[float] = field(default_factory=list)
+    own_forward: list[float] = field(default_factory=list)
+    peer_forward: list[float] = field(default_factory=list)
+    memcpy: list[float] = field(default_factory=list)
+
+    @property
+    def host_bound_s(self) -> float:
+        return DEVICE_RATIO * median(self.own_forward) + MEMCPY_FACTOR * median(self.memcpy)
+
+
+async def measure(place: Place, lengths: list[int], rounds: int) -> Section:
+    """Each round asks a new prompt of each length: cold, from device and host, and after a restart from the disk."""
+    settings = KvSettings(device_bytes=640_000_000, host_bytes=10**9, disk_bytes=3 * 10**9)
+    peer = floors.Peer(place)
+    samples: dict[int, Samples] = {}
+    async with driven(place, settings, "ttft") as first:
+        block_bytes = first.engine.codec.block_bytes
+        for num in lengths:
+            samples[num] = Samples(num, num // settings.block_tokens * block_bytes)
+            peer.forward_s(num)  # fills its cache
+        await first.ask(random_tokens(300, WARM_UP_SEED), 2)
+        for number in range(rounds):
+            for num in lengths:
+                await _before_restart(first, peer, samples[num], random_tokens(num, _seed(num, number)))
+    async with driven(place, settings, "ttft") as second:
+        await second.ask(random_tokens(300, WARM_UP_SEED + 1), 2)
+        for number in range(rounds):
+            for num in lengths:
+                asked = await _ask(second, random_tokens(num, _seed(num, number)), Tier.DISK)
+                samples[num].disk.append(asked.ttft_s)
+    return _section(samples, rounds)
+
+
+async def _before_restart(driving: Driven, peer: floors.Peer, into: Samples, prompt: list[int]) -> None:
+    into.cold.append((await _ask(driving, prompt, None)).ttft_s)
+    await driving.settled()
+    source, target = np.ones(into.num_bytes, np.uint8), np.zeros(into.num_bytes, np.uint8)
+    for _ in range(3):
+        into.device.append((await _ask(driving, prompt, Tier.DEVICE)).ttft_s)
+        into.own_forward.append(await floors.own_forward_s(driving, prompt))
+        into.peer_forward.append(peer.forward_s(into.num_tokens))
+        into.memcpy.append(floors.memcpy_s(source, target))
+        await driving.evict(Tier.DEVICE)
+        into.host.append((await _ask(driving, prompt, Tier.HOST)).ttft_s)
+
+
+async def _ask(driving: Driven, prompt: list[int], tier: Tier | None) -> Asked:
+    """Ask, and make sure that the prompt came from where the figure says."""
+    asked = await driving.ask(prompt, 1)
+    size = driving.engine.settings.block_tokens
+    expected = 0 if tier is None else (len(prompt) - 1) // size * size
+    found = asked.reuse.num_cached if tier is None else getattr(asked.reuse, tier.name.lower())
+    if found != expected:
+        raise RuntimeError(f"{len(prompt)} tokens from {tier!r}: {asked.reuse}")
+    return asked
+
+
+def _seed(num_tokens: int, number: int) -> int:
+    return num_tokens * 1_000 + number
+
+
+def _section(samples: dict[int, Samples], rounds: int) -> Section:
+    section = Section(
+        "time to the first token, ms: median (smallest)",
+        ("tokens", "cold", "device", "one-token forward", "÷", "transformers' forward", "host", "bound", "÷",
+         "disk", "cold ÷ disk"),
+    )  # fmt: skip
+    for num, s in samples.items():
+        device, own, host, disk = (median(times) for times in (s.device, s.own_forward, s.host, s.disk))
+        section.rows.append(
+            (
+                f"{num:,}",
+                median_and_best(s.cold),
+                median_and_best(s.device),
+                median_and_best(s.own_forward),
+                f"{device / own:.2f}",
+                median_and_best(s.peer_forward),
+                median_and_best(s.host),
+                f"{s.host_bound_s * 1e3:,.1f}",
+                f"{host / s.host_bound_s:.2f}",
+                median_and_best(s.disk),
+                f"{median(s.cold) / disk:,.0f}",
+            )
+        )
+        section.targets += [
+            Target(f"device-warm ÷ one-token forward, {num:,} tokens", device / own, DEVICE_RATIO),
+            Target(f"host-warm ÷ its bound, {num:,} tokens", host / s.host_bound_s, 1.0),
+        ]
+    rate = median(s.num_bytes / t for s in samples.values() for t in s.memcpy)
+    section.notes = [
+        f"{rounds} prompts of each length; device, host and floors three times each, taken in turn.",
+        f"bound = {DEVICE_RATIO} × one-token forward + {MEMCPY_FACTOR} × the prompt's fp16 bytes ÷ "
+        f"{rate / 1e9:.1f} GB/s (numpy copy).",
+        "disk: a new engine on the same folder; its files are in the page cache.",
+    ]
+    return section
