@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,7 +44,8 @@ class Asked:
 
     reuse: Reuse = field(default_factory=Reuse)
     text: str = ""
-    num_tokens: int = 0
+    tokens: list[int] = field(default_factory=list)
+    """The tokens chosen, without the end mark."""
     piece_at: list[float] = field(default_factory=list)
 
     @property
@@ -54,15 +56,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A running engine."""
+    """A running engine. `chosen` are the tokens of each reply, in the order in which they were asked for."""
 
     engine: Engine
+    chosen: list[list[int]]
+    _num_asked: Iterator[int] = field(default_factory=count)
 
     async def ask(
         self, prompt: Sequence[int], max_tokens: int, began: Callable[[], None] | None = None
     ) -> Asked:
         """Submit a prompt and take its reply to the end. `began` is called at the tenth token."""
         asked = Asked()
+        number = next(self._num_asked)
         submitted_at = time.perf_counter()
         ticket = self.engine.submit(Work(prompt, Sampling(max_tokens=max_tokens)))
         try:
@@ -76,7 +81,9 @@ class Driven:
                         if len(asked.piece_at) == 10 and began is not None:
                             began()
                     case Finished(_, _, num_tokens):
-                        asked.num_tokens = num_tokens
+                        asked.tokens = self.chosen[number]
+                        if len(asked.tokens) != num_tokens:
+                            raise RuntimeError(f"{len(asked.tokens)} tokens noted of {num_tokens}")
                         asked.piece_at = asked.piece_at[:num_tokens]  # the last only brings held back text
         finally:
             ticket.close()
@@ -105,6 +112,7 @@ async def driven(place: Place, settings: KvSettings, name: str) -> AsyncIterator
     """An engine whose disk tier is `name` under the work folder; it finds there what an earlier one has left."""
     faults: list[str] = []
     model = await asyncio.to_thread(place.load)
+    chosen = _note_tokens(model)
     engine = await asyncio.to_thread(
         lambda: Engine(
             model, settings, place.work_dir / name,
@@ -112,8 +120,28 @@ async def driven(place: Place, settings: KvSettings, name: str) -> AsyncIterator
         )
     )  # fmt: skip
     try:
-        yield Driven(engine)
+        yield Driven(engine, chosen)
     finally:
         await asyncio.to_thread(engine.close)
     if faults:
         raise RuntimeError(f"the engine complained: {faults}")
+
+
+def _note_tokens(model: models.LanguageModel) -> list[list[int]]:
+    """Note what is chosen: a reply's events give text only. Replies are decoded in the order of their requests."""
+    chosen: list[list[int]] = []
+    begin = model.decode_steps
+
+    def noted() -> Callable[[int], str | None]:
+        tokens: list[int] = []
+        chosen.append(tokens)
+        step = begin()
+
+        def take(token: int) -> str | None:
+            tokens.append(token)
+            return step(token)
+
+        return take
+
+    model.decode_steps = noted  # type: ignore[method-assign]
+    return chosen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -35,8 +34,13 @@ class Section:
 
     def as_json(self) -> dict[str, object]:
         targets = [asdict(target) | {"met": target.met} for target in self.targets]
-        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-        return {"title": self.title, "rows": rows, "notes": self.notes, "targets": targets}
+        return {
+            "title": self.title,
+            "columns": self.columns,
+            "rows": self.rows,
+            "notes": self.notes,
+            "targets": targets,
+        }
 
     def show(self, console: Console) -> None:
         table = Table(*self.columns, title=self.title, title_justify="left")
@@ -45,11 +49,6 @@ class Section:
         console.print(table)
         for note in self.notes:
             console.print(f"  {note}", highlight=False)
-
-
-def median_and_best(seconds: Sequence[float]) -> str:
-    """Milliseconds: the median, and the smallest in brackets."""
-    return f"{statistics.median(seconds) * 1e3:,.1f} ({min(seconds) * 1e3:,.1f})"
 
 
 def quantile(values: Sequence[float], ratio: float) -> float:

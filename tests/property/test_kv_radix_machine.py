@@ -18,7 +18,6 @@ from openclaw_cache.kv.block import NOWHERE, Tier
 from openclaw_cache.kv.eviction import POLICIES
 from openclaw_cache.kv.radix import Dropped, Flag, Node, PinError, RadixTree
 
-B = 4
 Path: TypeAlias = tuple[bytes, tuple[int, ...]]
 
 picks = st.integers(0, 10**6)
@@ -45,7 +44,6 @@ def common(path: Path, other: Path) -> int:
 class TreeMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.tree = RadixTree(B)
         self.ids, self.times = count(100), count(1)
         self.held: dict[Path, dict[Tier, int]] = {}
         self.flags: dict[Path, int] = {}
@@ -54,8 +52,10 @@ class TreeMachine(RuleBasedStateMachine):
         self.pins: list[tuple[Node, Path]] = []
         self.num_vanished = 0
 
-    @initialize(policy=st.sampled_from(sorted(POLICIES)))
-    def choose_policy(self, policy: str) -> None:
+    @initialize(block_tokens=st.sampled_from([2, 4]), policy=st.sampled_from(sorted(POLICIES)))
+    def choose(self, block_tokens: int, policy: str) -> None:
+        self.block_tokens = block_tokens
+        self.tree = RadixTree(block_tokens)
         self.policy = POLICIES[policy]()
 
     def new_slot(self, tier: Tier, path: Path) -> int:
@@ -68,7 +68,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     def owner(self, path: Path) -> tuple[Node, int]:
         node = self.tree.match(path[0], array(path[1])).node
-        return node, len(path[1]) // B - 1 - node.first_block
+        return node, len(path[1]) // self.block_tokens - 1 - node.first_block
 
     def prompt(self, root: bytes, pick: int, suffix: tuple[int, ...]) -> Path:
         """Half of the time something known, cut off anywhere, with other tokens behind it."""
@@ -85,9 +85,12 @@ class TreeMachine(RuleBasedStateMachine):
     )
     def insert(self, root: bytes, pick: int, suffix: tuple[int, ...], flag: int, has_tail: bool) -> None:
         root, tokens = prompt = self.prompt(root, pick, suffix)
-        has_tail = has_tail and len(tokens) % B > 0
-        paths = [(root, tokens[: end + B]) for end in range(0, len(tokens) - B + 1, B)]
-        whole = prompt if has_tail else (root, tokens[: len(paths) * B])
+        has_tail = has_tail and len(tokens) % self.block_tokens > 0
+        paths = [
+            (root, tokens[: end + self.block_tokens])
+            for end in range(0, len(tokens) - self.block_tokens + 1, self.block_tokens)
+        ]
+        whole = prompt if has_tail else (root, tokens[: len(paths) * self.block_tokens])
         mine = [self.new_slot(Tier.DEVICE, path) for path in paths]
         tail = self.new_slot(Tier.DEVICE, prompt) if has_tail else NOWHERE
         was_known = any(extends(path, whole) for path in self.known())
@@ -206,7 +209,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     def drop_from(self, node: Node, tier: Tier, first: int, last: int) -> None:
         tokens, low = tuple(node.path_tokens().tolist()), node.first_block
-        paths = [(node.root, tokens[: (low + at + 1) * B]) for at in range(first, last)]
+        paths = [(node.root, tokens[: (low + at + 1) * self.block_tokens]) for at in range(first, last)]
         self.expect_dropped(paths, tier, self.tree.drop(node, tier, first, last))
 
     def expect_dropped(self, paths: list[Path], tier: Tier, dropped: Dropped) -> None:
@@ -234,9 +237,9 @@ class TreeMachine(RuleBasedStateMachine):
     @rule(pick=picks, tier=tiers, lossy=st.booleans())
     def place(self, pick: int, tier: Tier, lossy: bool) -> None:
         path = list(self.held)[pick % len(self.held)]
-        num = len(path[1]) // B
+        num = len(path[1]) // self.block_tokens
         node = self.tree.match(path[0], array(path[1])).node
-        paths = [(path[0], path[1][: (at + 1) * B]) for at in range(num)]
+        paths = [(path[0], path[1][: (at + 1) * self.block_tokens]) for at in range(num)]
         slots = [self.new_slot(tier, each) for each in paths]
         refused = self.tree.place_on_path(node, tier, 0, array(tuple(slots)), lossy=lossy)
         expected = []
@@ -280,9 +283,9 @@ class TreeMachine(RuleBasedStateMachine):
         assert length <= match.num_tokens <= max([length, *(common(asked, path) for path in pinned)])
         slots, flags = match.slots(), match.flags()
         assert slots.shape == (3, match.num_blocks)
-        assert match.num_blocks == length // B
+        assert match.num_blocks == length // self.block_tokens
         for at in range(match.num_blocks):
-            path = (asked[0], asked[1][: (at + 1) * B])
+            path = (asked[0], asked[1][: (at + 1) * self.block_tokens])
             assert slots[:, at].tolist() == [self.held[path].get(tier, NOWHERE) for tier in Tier]
             assert all(self.carries[tier, slot] == path for tier, slot in self.held[path].items())
             assert flags[at] == self.flags[path]
@@ -290,18 +293,18 @@ class TreeMachine(RuleBasedStateMachine):
 
     def check_partial(self, asked: Path, num_tokens: int, block: int) -> None:
         matched = (asked[0], asked[1][:num_tokens])
-        boundary = num_tokens // B * B
+        boundary = num_tokens // self.block_tokens * self.block_tokens
         usable = [
             tail
             for path, tail in self.tails.items()
-            if extends(path, matched) and len(path[1]) < boundary + B
+            if extends(path, matched) and len(path[1]) < boundary + self.block_tokens
         ]
         usable += [
             held[Tier.DEVICE]
             for path, held in self.held.items()
-            if Tier.DEVICE in held and extends(path, matched) and len(path[1]) == boundary + B
+            if Tier.DEVICE in held and extends(path, matched) and len(path[1]) == boundary + self.block_tokens
         ]
-        assert block in usable if usable and num_tokens % B else block == NOWHERE
+        assert block in usable if usable and num_tokens % self.block_tokens else block == NOWHERE
 
     @invariant()
     def rules_hold(self) -> None:

@@ -66,7 +66,7 @@ class Scheduler:
                 batch.shares.append((seq, 1))
         budget = BESIDE_TOKENS if batch.shares else ALONE_TOKENS
         for seq in ready:
-            if budget > 0 and seq.num_left > 1 and seq in self.running:
+            if budget > 0 and seq.num_left != 1 and seq in self.running:
                 budget -= self._share(batch, seq, budget)
         for seq in [*self.returned, *waiting]:
             if budget <= 0 or len(self.running) >= self._max_running:

@@ -387,7 +387,7 @@ class PrefixCache:
         if self._codec.is_lossy:
             flags[: len(hold.tiers)][hold.tiers[:num_blocks] != Tier.DEVICE] = Flag.LOSSY
         if hold.is_volatile:
-            flags |= Flag.VOLATILE
+            flags |= int(Flag.VOLATILE)
         return flags
 
     def _count(self, hold: Hold, match: Match, num_tokens: int) -> None:

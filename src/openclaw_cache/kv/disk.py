@@ -20,18 +20,18 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import torch
 
 from openclaw_cache.kv.codec import pack_header
 from openclaw_cache.kv.disk_folder import folder_name, lock_folder, prune
 from openclaw_cache.kv.disk_record import RecordFormat
-from openclaw_cache.kv.tiers import Ledger, Record, TierError, runs
+from openclaw_cache.kv.tiers import CorruptBlockError, Ledger, Record, TierError, runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -160,10 +160,12 @@ class DiskStore:
                 os.posix_fadvise(self._data, first * self.block_bytes, span, os.POSIX_FADV_WILLNEED)
         raw = torch.empty((len(slots), width), dtype=torch.uint8)
         buffer = raw.numpy().reshape(-1).data
+        is_cut = np.zeros(len(slots), np.bool_)
         for place, slot in enumerate(slots.tolist()):
             row = buffer[place * width : (place + 1) * width]
-            # A read that comes short leaves other bytes in the rest of the row: the checksum tells.
-            os.preadv(self._data, [row], slot * self.block_bytes + layer * width)
+            is_cut[place] = os.preadv(self._data, [row], slot * self.block_bytes + layer * width) != width
+        if is_cut.any():  # the rest of the row is what was in memory before: perhaps even the right bytes
+            raise CorruptBlockError(np.flatnonzero(is_cut))
         self._ledger.verify(slots, layer, raw)
         return raw
 

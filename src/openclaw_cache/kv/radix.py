@@ -103,12 +103,12 @@ class RadixTree:
 
     def touch(self, match: Match, now: float) -> None:
         """Count a hit on every node of the path that has tokens in a matched block."""
-        self._now = now
+        self._now = max(now, self._now)
         end = match.num_blocks * self.block_tokens
         for node in match.node.path():
             if node.parent is None or node.start < end:
                 node.num_hits += 1
-                node.last_used_at = now
+                node.last_used_at = max(now, node.last_used_at)
                 node.state = "hit"
 
     def pin(self, node: Node) -> None:
@@ -165,7 +165,7 @@ class RadixTree:
             root: key of the namespace.
             tokens: int32 [n].
             blocks: int32 [n // B], the caller's slots in `tier`; `NOWHERE` only where the tree has the block.
-            now: the time of this use.
+            now: the time of this use; an earlier one than those before moves nothing back.
             flags: `Flag` of the caller's blocks, uint8 [n // B] or one for all.
             cost_s: seconds that the prefill of all `tokens` takes; new nodes get their share by tokens.
             tail: device block that holds the last n % B tokens.
@@ -182,10 +182,10 @@ class RadixTree:
         first_new = position // self.block_tokens if position < len(tokens) else num_blocks
         if (blocks[first_new:] == NOWHERE).any():
             raise ValueError("a block that the tree does not know yet needs a slot")
-        self._now = now
+        self._now = max(now, self._now)
         if position < min(len(tokens), node.end):
             node = self._split(node, position)
-        adopted = [self._adopt(above, tier, blocks, all_flags) for above in node.path()]
+        adopted = [self._adopt(above, tier, blocks, all_flags, now) for above in node.path()]
         released = NOWHERE
         if position < len(tokens):
             self._roots[root] = top
@@ -199,7 +199,7 @@ class RadixTree:
             is_exact = not (all_flags & int(Flag.VARIANT | Flag.LOSSY)).any()
             node.tail, node.tail_flags = tail, 0 if is_exact else int(Flag.VARIANT)
             adopted.append(_slots(tail))
-        node.last_used_at = now
+        node.last_used_at = max(now, node.last_used_at)
         self._frontier.update(node)
         held = Match(root, num_blocks * self.block_tokens, node).slots()[tier]
         return Inserted(node, held, np.concatenate(adopted), _slots(released))
@@ -338,9 +338,9 @@ class RadixTree:
         tail, node.tail = node.tail, NOWHERE
         return node, tail
 
-    def _adopt(self, node: Node, tier: Tier, blocks: Int32s, flags: Flags) -> Int32s:
+    def _adopt(self, node: Node, tier: Tier, blocks: Int32s, flags: Flags, now: float) -> Int32s:
         adopted = placement.adopt(node, tier, blocks, flags)
-        node.last_used_at = self._now
+        node.last_used_at = max(now, node.last_used_at)
         if len(adopted):
             self._frontier.update(node)
         return adopted

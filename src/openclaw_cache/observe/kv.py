@@ -35,6 +35,10 @@ class EngineFigures:
         self._metrics.evictions.labels("kv", "space").inc(
             self._gain(upstream, pid, "num_evicted_blocks", num_evicted)
         )
+        for tier, num in _mapping(status.get("num_failures")).items():
+            if tier in TIERS:
+                gain = self._gain(upstream, pid, f"failures {tier}", _number(num))
+                self._metrics.degraded.labels(f"kv_{tier}").inc(gain)
         self._set_gauges()
 
     def forget(self, upstream: str) -> None:

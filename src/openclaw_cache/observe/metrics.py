@@ -26,7 +26,9 @@ _TTFT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 
 OUTCOMES = ("exact", "collapsed", "miss", "bypass", "error")
 SOURCES = ("computed", "device", "host", "disk")
-DEGRADED = ("store_unavailable", "store_full", "entry_corrupt", "write_overflow", "epoch_unknown")
+DEGRADED = (
+    "store_unavailable", "store_full", "entry_corrupt", "write_overflow", "epoch_unknown", "kv_host", "kv_disk",
+)  # fmt: skip
 
 
 class Metrics:

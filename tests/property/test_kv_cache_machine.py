@@ -1,0 +1,365 @@
+"""The whole prefix cache under any order of calls, against values that follow from the tokens alone.
+
+The KV of a token is a hash of all tokens up to it, so whatever block turns up anywhere, it can be told whether it
+is the right one. What was computed on a prefix that is not exact is shifted, so that it cannot pass for exact.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from openclaw_cache.kv.block import NOWHERE, Tier
+from openclaw_cache.kv.codec import Kind
+from openclaw_cache.kv.hashing import chain, root_hash
+from openclaw_cache.kv.lease import LeaseError
+from openclaw_cache.kv.lower import Write
+from openclaw_cache.kv.node import Flag, Node
+from openclaw_cache.kv.tiers import CorruptBlockError
+from support.kv_site import INT8_ERROR, SHIFT, B, KvSite, Run, Tokens, array, exact
+
+picks = st.integers(0, 10**6)
+salts = st.sampled_from([b"one", b"one", b"one", b"two"])
+tails = st.lists(st.integers(0, 1), max_size=9).map(tuple)
+tiers = st.sampled_from(list(Tier))
+lower_tiers = st.sampled_from([Tier.HOST, Tier.DISK])
+
+Path_ = tuple[bytes, Tokens]
+
+
+class CacheMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.runs: list[Run] = []
+        self.computed: set[Path_] = set()
+        self.storable: set[Path_] = set()
+        self.can_tell_index = True
+
+    @initialize(
+        kind=st.sampled_from(["fp16", "fp16", "int8"]),
+        write=st.sampled_from(["through", "back"]),
+        policy=st.sampled_from(["lru", "s3fifo"]),
+        host=st.sampled_from([0, 3, 8]),
+        disk=st.sampled_from([0, 5, 12]),
+    )
+    def build(self, kind: Kind, write: Write, policy: str, host: int, disk: int) -> None:
+        self.args = {
+            "kind": kind, "write": write, "policy": policy, "device": 14, "host": host, "disk": disk, "reserve": 2,
+        }  # fmt: skip
+        self.open()
+
+    def open(self) -> None:
+        self.site = KvSite(Path(self.folder.name), **self.args)
+
+    def known(self) -> list[Path_]:
+        nodes = [(node.root, tuple(node.path_tokens().tolist())) for node in self.site.tree.nodes()]
+        return nodes + [(run.salt, run.tokens) for run in self.runs]
+
+    def pick(self, pick: int) -> Run:
+        return self.runs[pick % len(self.runs)]
+
+    def loading(self) -> bool:
+        return any(run.hold.is_loading for run in self.runs)
+
+    # -- sequences
+
+    @rule(salt=salts, pick=picks, tail=tails, is_volatile=st.booleans(), keeps=st.booleans(), whole=st.booleans())
+    @precondition(lambda self: len(self.runs) < 4)
+    def acquire(
+        self, salt: bytes, pick: int, tail: Tokens, is_volatile: bool, keeps: bool, whole: bool
+    ) -> None:
+        known = [path[1] for path in self.known() if path[0] == salt]
+        begin: Tokens = ()
+        if known and pick % 4:
+            begin = known[pick // 4 % len(known)]
+            begin = begin[: len(begin) - pick // 97 % 3 * pick // 291 % (len(begin) + 1)]
+        tokens = (begin + tail)[:24] or (0,)
+        run = self.site.start(
+            tokens,
+            salt,
+            is_volatile=is_volatile and pick % 3 == 0,
+            keeps_reserve=keeps,
+            most_cached=len(tokens) - (not whole),
+        )
+        if run is None:
+            return
+        self.runs.append(run)
+        longest = max((len(t) for s, t in self.computed if s == salt and tokens[: len(t)] == t), default=0)
+        assert run.hold.num_cached <= longest
+        assert run.hold.num_cached <= len(tokens) - (not whole)
+        assert run.hold.num_blocks == -(-len(tokens) // B)
+
+    @rule(pick=picks, num=st.integers(1, 12), commits=st.booleans())
+    @precondition(lambda self: self.runs)
+    def compute(self, pick: int, num: int, commits: bool) -> None:
+        run = self.pick(pick)
+        if self.site.settle(run) != "there":
+            return
+        first = run.num_computed
+        self.site.compute(run, num)
+        self.computed |= {(run.salt, run.tokens[:end]) for end in range(first + 1, run.num_computed + 1)}
+        if commits:
+            self.commit(run)
+
+    def commit(self, run: Run) -> None:
+        if run.hold.is_loading:
+            return
+        self.site.commit(run)
+        if not run.is_volatile:
+            whole = run.num_computed // B * B
+            self.storable |= {(run.salt, run.tokens[:end]) for end in range(B, whole + 1, B)}
+
+    @rule(pick=picks, new=st.lists(st.integers(0, 1), min_size=1, max_size=3).map(tuple))
+    @precondition(lambda self: self.runs)
+    def generate(self, pick: int, new: Tokens) -> None:
+        run = self.pick(pick)
+        if len(run.tokens) < 30 and self.site.cache.extend(run.hold, len(run.tokens) + len(new)):
+            run.tokens += new
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.runs)
+    def settle(self, pick: int) -> None:
+        run = self.pick(pick)
+        if self.site.settle(run) == "lost":
+            self.site.release(run)
+            self.runs.remove(run)
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.runs and len(self.runs) < 5)
+    def fork(self, pick: int) -> None:
+        run = self.pick(pick)
+        if self.site.settle(run) != "there":
+            return
+        hold = self.site.cache.fork(run.hold, run.num_computed)
+        if hold is not None:
+            tokens = run.tokens[: run.num_computed]
+            if not tokens:
+                self.site.cache.release(hold)
+                return
+            self.runs.append(Run(run.salt, tokens, hold, run.is_volatile, run.num_computed))
+
+    @rule(pick=picks, commits=st.booleans())
+    @precondition(lambda self: self.runs)
+    def release(self, pick: int, commits: bool) -> None:
+        run = self.pick(pick)
+        if commits:
+            self.commit(run)
+        self.site.release(run)
+        self.runs.remove(run)
+
+    # -- the engine's and the operator's other calls
+
+    @rule(passed_s=st.sampled_from([0.0, 0.0, 0.0, 6.0]))
+    def poll(self, passed_s: float) -> None:
+        self.site.poll(passed_s)
+
+    @rule()
+    def wait(self) -> None:
+        if all(gate.is_open.is_set() for gate in self.site.gates.values()):
+            self.site.drain()
+            self.check_below()
+
+    @rule(tier=tiers, num=st.integers(1, 6))
+    def evict(self, tier: Tier, num: int) -> None:
+        if tier is Tier.DEVICE or tier in self.site.lower.pools:
+            self.site.lower.evict(tier, num)
+
+    @rule(pick=picks, for_s=st.sampled_from([3.0, 10.0]))
+    @precondition(lambda self: self.known())
+    def pin(self, pick: int, for_s: float) -> None:
+        known = self.known()
+        salt, tokens = known[pick % len(known)]
+        tokens = tokens[: len(tokens) - pick // 97 % (len(tokens) + 1)]
+        whole = len(tokens) // B * B
+        num_cached = self.site.cache.num_cached(salt, array(tokens))
+        try:
+            lease = self.site.cache.leases.pin(salt, array(tokens), self.site.clock() + for_s)
+        except LeaseError:
+            return
+        assert num_cached == whole == lease.num_tokens == lease.node.end
+
+    @rule(pick=picks)
+    def forget(self, pick: int) -> None:
+        nodes = [node for node in self.site.tree.nodes() if not node.num_pins]
+        if not nodes:
+            return
+        node = nodes[pick % len(nodes)]
+        # A block belongs to the node of its last token.
+        salt, begin, first = node.root, tuple(node.path_tokens().tolist()), node.start
+        within = begin[: first + 1]
+        self.site.cache.forget(node)
+        assert self.site.tree.match(salt, array(within)).num_tokens <= first
+        self.storable = {
+            path for path in self.storable if not (path[0] == salt and path[1][: first + 1] == within)
+        }
+        if self.site.gates[Tier.DISK].is_broken:
+            self.can_tell_index = False
+
+    @rule(prefill_s=st.sampled_from([0.0, 0.0, 1.0, 1e-12]))
+    def measure(self, prefill_s: float) -> None:
+        self.site.cache.prefill_s_per_token = prefill_s
+
+    # -- faults
+
+    @rule(tier=lower_tiers, pick=picks)
+    def damage(self, tier: Tier, pick: int) -> None:
+        store = self.site.host if tier is Tier.HOST else self.site.disk
+        slots = [slot for node in self.site.tree.nodes() for slot in node.slots[tier].tolist() if slot != NOWHERE]
+        if store is not None and slots:
+            store.damage(slots[pick % len(slots)])
+
+    @rule(tier=lower_tiers, is_open=st.booleans())
+    def hold_up(self, tier: Tier, is_open: bool) -> None:
+        gate = self.site.gates[tier].is_open
+        if is_open:
+            gate.set()
+        else:
+            gate.clear()
+
+    @rule(tier=lower_tiers, is_broken=st.booleans())
+    def break_store(self, tier: Tier, is_broken: bool) -> None:
+        self.site.gates[tier].is_broken = is_broken
+        if is_broken and tier is Tier.DISK:
+            self.can_tell_index = False
+
+    @rule(crashes=st.booleans())
+    def restart(self, crashes: bool) -> None:
+        self.end_all()
+        self.site.close(crashes=crashes)
+        self.open()
+        self.check_below()
+
+    def end_all(self) -> None:
+        for gate in self.site.gates.values():
+            gate.is_broken = False
+            gate.is_open.set()
+        for run in self.runs:
+            self.site.release(run)
+        self.runs.clear()
+        self.site.drain()
+
+    # -- what must hold
+
+    @invariant()
+    def transfers_are_as_far_as_they_get(self) -> None:
+        if hasattr(self, "site"):
+            self.site.rest()
+
+    @invariant()
+    def books_agree(self) -> None:
+        if hasattr(self, "site"):
+            self.site.cache.check_integrity()
+
+    @invariant()
+    def every_sequence_reads_its_own_kv(self) -> None:
+        for run in self.runs:
+            num = run.num_computed
+            if self.site.settle(run) != "there":
+                continue
+            num = min(num, run.num_computed)
+            self.check_kv(
+                self.site.content(run.hold.table, num), exact(run.salt, run.tokens[:num]),
+                is_exact=not run.hold.is_lossy, may_be_variant=True,
+            )  # fmt: skip
+
+    @invariant()
+    def nobody_else_holds_a_block_that_is_written(self) -> None:
+        for run in self.runs:
+            if run.hold.is_loading:
+                continue
+            first_free = -(-run.num_computed // B)
+            mine = run.hold.table[first_free:].tolist()
+            assert [self.site.device.num_refs(block) for block in mine] == [1] * len(mine)
+            if run.num_computed % B:
+                partial = int(run.hold.table[run.num_computed // B])
+                assert all(partial not in other.hold.table for other in self.runs if other is not run)
+
+    @invariant()
+    def what_the_device_has_of_a_path_is_a_beginning_and_right(self) -> None:
+        if not hasattr(self, "site"):
+            return
+        for node in self.site.tree.nodes():
+            self.check_node(node)
+
+    def check_node(self, node: Node) -> None:
+        salt, tokens = node.root, tuple(node.path_tokens().tolist())
+        whole = exact(salt, tokens)
+        is_on_device = np.concatenate([above.slots[Tier.DEVICE] != NOWHERE for above in node.path()])
+        assert not (np.diff(is_on_device.astype(np.int8)) > 0).any()
+        for at, (block, flags) in enumerate(zip(node.slots[Tier.DEVICE].tolist(), node.flags.tolist(), strict=True)):
+            if block != NOWHERE:
+                first = (node.first_block + at) * B
+                self.check_kv(
+                    self.site.content(array([block]), B), whole[:, :, first : first + B],
+                    is_exact=not flags & (Flag.LOSSY | Flag.VARIANT), may_be_variant=True,
+                )  # fmt: skip
+        if node.tail != NOWHERE:
+            num = node.end % B
+            self.check_kv(
+                self.site.content(array([node.tail]), num), whole[:, :, node.end - num :],
+                is_exact=not node.tail_flags, may_be_variant=True,
+            )  # fmt: skip
+
+    def check_kv(
+        self, found: torch.Tensor, whole: torch.Tensor, *, is_exact: bool, may_be_variant: bool
+    ) -> None:
+        if is_exact or not self.site.codec.is_lossy:
+            assert torch.equal(found, whole)
+            return
+        error = (found - whole).abs().amax(dim=(0, 1, 3, 4))
+        if may_be_variant:
+            error = torch.minimum(error, (found - whole - SHIFT).abs().amax(dim=(0, 1, 3, 4)))
+        assert (error <= INT8_ERROR).all()
+
+    def check_below(self) -> None:
+        """What the lower tiers have is what their blocks' names promise, and nothing that may not be there."""
+        for node in self.site.tree.nodes():
+            whole = exact(node.root, tuple(node.path_tokens().tolist()))
+            for tier in self.site.lower.pools:
+                for at in np.flatnonzero(node.slots[tier] != NOWHERE).tolist():
+                    first = (node.first_block + at) * B
+                    try:
+                        found = self.site.below(tier, int(node.slots[tier, at]))
+                    except CorruptBlockError:
+                        continue
+                    self.check_kv(
+                        found, whole[:, :, first : first + B],
+                        is_exact=False, may_be_variant=bool(node.flags[at] & Flag.VARIANT),
+                    )  # fmt: skip
+        if self.site.disk is not None and self.can_tell_index and not self.site.codec.is_lossy:
+            identity = self.site.identity
+            allowed = {
+                chain(root_hash(salt, identity, B), array(tokens), B)[-1] for salt, tokens in self.storable
+            }
+            assert {record.name for _, record in self.site.disk.index()} <= allowed
+
+    def teardown(self) -> None:
+        if hasattr(self, "site"):
+            self.end_all()
+            self.site.poll(passed_s=100.0)  # the leases end
+            self.site.drain()
+            assert not list(self.site.cache.leases)
+            self.site.check_all_free()
+            for tier in (Tier.DEVICE, *self.site.lower.pools):
+                self.site.until(lambda tier=tier: self.has_emptied(tier))
+            self.site.cache.check_integrity()
+            assert not self.site.tree.roots()
+            self.site.close(crashes=True)
+        self.folder.cleanup()
+
+    def has_emptied(self, tier: Tier) -> bool:
+        self.site.lower.evict(tier, 100)
+        return self.site.num_in(tier) == 0
+
+
+CacheMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+test_no_order_of_calls_and_faults_gives_a_wrong_block_or_loses_one = CacheMachine.TestCase
