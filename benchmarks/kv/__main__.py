@@ -15,6 +15,7 @@ import inspect
 import json
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -58,7 +59,7 @@ def main() -> None:
     chosen = [name.strip() for name in options.cases.split(";")]
     if unknown := set(chosen) - FULL.keys():
         parser.error(f"--cases: there is no {min(unknown)!r}; there are {'; '.join(FULL)}")
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=120)
     with tempfile.TemporaryDirectory(prefix="openclaw-cache-bench-") as folder:
         place = Place(options.model_dir, Path(folder), environment.NUM_THREADS)
         cases = QUICK if options.quick else FULL

@@ -26,20 +26,22 @@ def timed(function: Callable[[], object]) -> float:
 async def own_forward_s(driven: Driven, prompt: list[int]) -> float:
     """Our forward pass of a prompt's last token over the blocks that hold the others, nothing around it.
 
-    The prompt must be on the device. Its last block is a copy, so that nothing cached is written.
+    The others must fill whole blocks on the device.
     """
     tokens = np.array(prompt, np.int32)
     cache = driven.engine.loop.cache
     runner = driven.engine.loop._runner  # the pass itself, without scheduler and cache
 
     def run() -> float:
-        table = cache.tree.match(b"", tokens).slots()[Tier.DEVICE].copy()
+        table = cache.tree.match(b"", tokens).slots()[Tier.DEVICE]
         spare = cache.device.take(1, NOWHERE)
-        if spare is None or len(table) * cache.tree.block_tokens != len(tokens) or (table == NOWHERE).any():
+        if (
+            spare is None
+            or len(table) * cache.tree.block_tokens != len(tokens) - 1
+            or (table == NOWHERE).any()
+        ):
             raise RuntimeError("the prompt is not on the device")
-        runner._arena.copy_tokens(int(table[-1]), int(spare[0]), cache.tree.block_tokens)
-        table[-1] = spare[0]
-        segment = Segment(tokens[-1:], len(tokens) - 1, table)
+        segment = Segment(tokens[-1:], len(tokens) - 1, np.append(table, spare))
         try:
             return timed(lambda: runner.forward([segment]))
         finally:
@@ -60,9 +62,9 @@ class Peer:
 
     @torch.inference_mode()
     def forward_s(self, num_tokens: int) -> float:
-        """Seconds for the last of `num_tokens` tokens."""
+        """Seconds for one token after `num_tokens` others."""
         if num_tokens not in self._caches:
-            self._caches[num_tokens] = self._filled(num_tokens - 1)
+            self._caches[num_tokens] = self._filled(num_tokens)
         cache = self._caches[num_tokens]
         ids = torch.tensor([[1]])
         took_s = timed(lambda: self._network(input_ids=ids, cache=cache, use_cache=True))

@@ -51,12 +51,12 @@ async def measure(place: Place, lengths: list[int], rounds: int) -> Section:
         await first.ask(random_tokens(300, WARM_UP_SEED), 2)
         for number in range(rounds):
             for num in lengths:
-                await _before_restart(first, peer, samples[num], random_tokens(num, _seed(num, number)))
+                await _before_restart(first, peer, samples[num], _prompt(num, number))
     async with driven(place, settings, "ttft") as second:
         await second.ask(random_tokens(300, WARM_UP_SEED + 1), 2)
         for number in range(rounds):
             for num in lengths:
-                asked = await _ask(second, random_tokens(num, _seed(num, number)), Tier.DISK)
+                asked = await _ask(second, _prompt(num, number), Tier.DISK)
                 samples[num].disk.append(asked.ttft_s)
     return _section(samples, rounds)
 
@@ -78,15 +78,16 @@ async def _ask(driving: Driven, prompt: list[int], tier: Tier | None) -> Asked:
     """Ask, and make sure that the prompt came from where the figure says."""
     asked = await driving.ask(prompt, 1)
     size = driving.engine.settings.block_tokens
-    expected = 0 if tier is None else (len(prompt) - 1) // size * size
+    expected = 0 if tier is None else len(prompt) // size * size
     found = asked.reuse.num_cached if tier is None else getattr(asked.reuse, tier.name.lower())
     if found != expected:
         raise RuntimeError(f"{len(prompt)} tokens from {tier!r}: {asked.reuse}")
     return asked
 
 
-def _seed(num_tokens: int, number: int) -> int:
-    return num_tokens * 1_000 + number
+def _prompt(num_tokens: int, number: int) -> list[int]:
+    """Whole blocks, and one token more: the one that has to be computed, whatever is cached."""
+    return random_tokens(num_tokens + 1, num_tokens * 1_000 + number)
 
 
 def _section(samples: dict[int, Samples], rounds: int) -> Section:
@@ -116,7 +117,7 @@ def _section(samples: dict[int, Samples], rounds: int) -> Section:
             Target(f"host-warm ÷ its bound, {num:,} tokens", host / s.host_bound_s, 1.0),
         ]
     section.notes = [
-        f"{rounds} prompts of each length; device, host and floors three times each, taken in turn.",
+        f"{rounds} prompts of each length and one token more; device, host and floors three times each, in turn.",
         f"bound = {DEVICE_RATIO} × one-token forward + {MEMCPY_FACTOR} × copy of the prompt's fp16 bytes (numpy).",
         "disk: a new engine on the same folder; its files are still in the page cache.",
     ]

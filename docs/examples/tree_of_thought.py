@@ -14,11 +14,11 @@ from typing import Any
 from chat import Chat, parse_options
 
 TASK = (
-    "We plan a garden of ten by four metres together, one decision at a time: paths, water, vegetables, flowers, "
-    "a place to sit. Each of your messages makes exactly one decision and gives one reason, in one sentence. "
-    "Never repeat a decision. Make the first decision."
+    "Let us write a story together, one sentence at a time. It is about a lighthouse keeper who finds a letter "
+    "in a bottle. Write only the next sentence each time: short, concrete, and following from the ones before. "
+    "Write the first sentence."
 )
-NEXT = "Good. Make the next decision."
+NEXT = "Write the next sentence."
 DEPTH = 3
 NUM_BRANCHES = 3
 NUM_KEPT = 2
@@ -40,7 +40,7 @@ def main() -> None:
         found: list[tuple[float, Path]] = []
         for number, (total, path) in enumerate(kept, 1):
             choices = chat.ask(
-                f"level {level}, path {number}", path, n=NUM_BRANCHES, temperature=1.0, seed=level,
+                f"level {level}, path {number}", path, n=NUM_BRANCHES, temperature=0.8, seed=level,
                 max_tokens=40, logprobs=True,
             )  # fmt: skip
             for choice in choices:

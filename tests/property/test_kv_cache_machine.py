@@ -26,9 +26,9 @@ from support.kv_site import INT8_ERROR, SHIFT, B, KvSite, Run, Tokens, array, ex
 
 picks = st.integers(0, 10**6)
 salts = st.sampled_from([b"one", b"one", b"one", b"two"])
-tails = st.lists(st.integers(0, 1), max_size=9).map(tuple)
+tails = st.lists(st.integers(0, 1), max_size=10).map(tuple)
 tiers = st.sampled_from(list(Tier))
-lower_tiers = st.sampled_from([Tier.HOST, Tier.DISK])
+volatiles = st.sampled_from([False, False, False, True])
 
 Path_ = tuple[bytes, Tokens]
 
@@ -62,95 +62,94 @@ class CacheMachine(RuleBasedStateMachine):
         nodes = [(node.root, tuple(node.path_tokens().tolist())) for node in self.site.tree.nodes()]
         return nodes + [(run.salt, run.tokens) for run in self.runs]
 
-    def pick(self, pick: int) -> Run:
-        return self.runs[pick % len(self.runs)]
+    # -- sequences. Few rules, as hypothesis leaves some out in each example: the rarer calls share one.
 
-    def loading(self) -> bool:
-        return any(run.hold.is_loading for run in self.runs)
-
-    # -- sequences
-
-    @rule(salt=salts, pick=picks, tail=tails, is_volatile=st.booleans(), keeps=st.booleans(), whole=st.booleans())
-    @precondition(lambda self: len(self.runs) < 4)
-    def acquire(
-        self, salt: bytes, pick: int, tail: Tokens, is_volatile: bool, keeps: bool, whole: bool
-    ) -> None:
+    def prompt(self, salt: bytes, pick: int, tail: Tokens) -> Tokens:
+        """Mostly something known, sometimes cut off, with other tokens behind it."""
         known = [path[1] for path in self.known() if path[0] == salt]
         begin: Tokens = ()
         if known and pick % 4:
             begin = known[pick // 4 % len(known)]
-            begin = begin[: len(begin) - pick // 97 % 3 * pick // 291 % (len(begin) + 1)]
-        tokens = (begin + tail)[:24] or (0,)
-        run = self.site.start(
-            tokens,
-            salt,
-            is_volatile=is_volatile and pick % 3 == 0,
-            keeps_reserve=keeps,
-            most_cached=len(tokens) - (not whole),
-        )
+        if pick // 97 % 3 == 0:
+            begin = begin[: pick // 291 % (len(begin) + 1)]
+        return (begin + tail)[:28] or (0,)
+
+    def start(self, salt: bytes, pick: int, tail: Tokens, is_volatile: bool, keeps: bool) -> Run | None:
+        tokens = self.prompt(salt, pick, tail)
+        most = len(tokens) - pick % 2
+        run = self.site.start(tokens, salt, is_volatile=is_volatile, keeps_reserve=keeps, most_cached=most)
         if run is None:
-            return
+            return None
         self.runs.append(run)
         longest = max((len(t) for s, t in self.computed if s == salt and tokens[: len(t)] == t), default=0)
-        assert run.hold.num_cached <= longest
-        assert run.hold.num_cached <= len(tokens) - (not whole)
+        assert run.hold.num_cached <= min(longest, most)
         assert run.hold.num_blocks == -(-len(tokens) // B)
+        return run
 
-    @rule(pick=picks, num=st.integers(1, 12), commits=st.booleans())
-    @precondition(lambda self: self.runs)
-    def compute(self, pick: int, num: int, commits: bool) -> None:
-        run = self.pick(pick)
-        if self.site.settle(run) != "there":
+    @rule(salt=salts, pick=picks, tail=tails, is_volatile=volatiles)
+    @precondition(lambda self: len(self.runs) < 4)
+    def request(self, salt: bytes, pick: int, tail: Tokens, is_volatile: bool) -> None:
+        """From its beginning to its end, as far as nothing holds it up."""
+        run = self.start(salt, pick, tail, is_volatile, False)
+        if run is None:
             return
+        self.wait()
+        if self.compute(run, 30):
+            self.commit(run)
+            self.end(run)
+
+    @rule(salt=salts, pick=picks, tail=tails, is_volatile=volatiles, keeps=st.booleans())
+    @precondition(lambda self: len(self.runs) < 4)
+    def acquire(self, salt: bytes, pick: int, tail: Tokens, is_volatile: bool, keeps: bool) -> None:
+        self.start(salt, pick, tail, is_volatile, keeps)
+
+    @rule(pick=picks, call=st.sampled_from(["compute", "generate", "settle", "fork", "release"]), more=tails)
+    @precondition(lambda self: self.runs)
+    def go_on(self, pick: int, call: str, more: Tokens) -> None:
+        run = self.runs[pick % len(self.runs)]
+        if call == "compute":
+            self.compute(run, len(more) + 1)
+        elif call == "generate":
+            self.generate(run, more[:3])
+        elif call == "settle":
+            if self.site.settle(run) == "lost":
+                self.end(run)
+        elif call == "fork":
+            self.fork(run)
+        if call == "release":
+            self.end(run)
+        elif pick // 10 % 2:
+            self.commit(run)
+
+    def compute(self, run: Run, num: int) -> bool:
+        if self.site.settle(run) != "there":
+            return False
         first = run.num_computed
         self.site.compute(run, num)
         self.computed |= {(run.salt, run.tokens[:end]) for end in range(first + 1, run.num_computed + 1)}
-        if commits:
-            self.commit(run)
+        return True
 
     def commit(self, run: Run) -> None:
-        if run.hold.is_loading:
+        if run not in self.runs or run.hold.is_loading:
             return
         self.site.commit(run)
         if not run.is_volatile:
             whole = run.num_computed // B * B
             self.storable |= {(run.salt, run.tokens[:end]) for end in range(B, whole + 1, B)}
 
-    @rule(pick=picks, new=st.lists(st.integers(0, 1), min_size=1, max_size=3).map(tuple))
-    @precondition(lambda self: self.runs)
-    def generate(self, pick: int, new: Tokens) -> None:
-        run = self.pick(pick)
+    def generate(self, run: Run, new: Tokens) -> None:
         if len(run.tokens) < 30 and self.site.cache.extend(run.hold, len(run.tokens) + len(new)):
             run.tokens += new
 
-    @rule(pick=picks)
-    @precondition(lambda self: self.runs)
-    def settle(self, pick: int) -> None:
-        run = self.pick(pick)
-        if self.site.settle(run) == "lost":
-            self.site.release(run)
-            self.runs.remove(run)
-
-    @rule(pick=picks)
-    @precondition(lambda self: self.runs and len(self.runs) < 5)
-    def fork(self, pick: int) -> None:
-        run = self.pick(pick)
-        if self.site.settle(run) != "there":
+    def fork(self, run: Run) -> None:
+        if len(self.runs) > 4 or not run.num_computed or self.site.settle(run) != "there":
             return
         hold = self.site.cache.fork(run.hold, run.num_computed)
         if hold is not None:
             tokens = run.tokens[: run.num_computed]
-            if not tokens:
-                self.site.cache.release(hold)
-                return
             self.runs.append(Run(run.salt, tokens, hold, run.is_volatile, run.num_computed))
 
-    @rule(pick=picks, commits=st.booleans())
-    @precondition(lambda self: self.runs)
-    def release(self, pick: int, commits: bool) -> None:
-        run = self.pick(pick)
-        if commits:
-            self.commit(run)
+    def end(self, run: Run) -> None:
         self.site.release(run)
         self.runs.remove(run)
 
@@ -171,63 +170,69 @@ class CacheMachine(RuleBasedStateMachine):
         if tier is Tier.DEVICE or tier in self.site.lower.pools:
             self.site.lower.evict(tier, num)
 
-    @rule(pick=picks, for_s=st.sampled_from([3.0, 10.0]))
-    @precondition(lambda self: self.known())
-    def pin(self, pick: int, for_s: float) -> None:
+    @rule(call=st.sampled_from(["pin", "forget", "measure"]), pick=picks)
+    def operate(self, call: str, pick: int) -> None:
+        if call == "pin":
+            self.pin(pick)
+        elif call == "forget":
+            self.forget(pick)
+        else:
+            self.site.cache.prefill_s_per_token = [0.0, 0.0, 1.0, 1e-12][pick % 4]
+
+    def pin(self, pick: int) -> None:
         known = self.known()
+        if not known:
+            return
         salt, tokens = known[pick % len(known)]
         tokens = tokens[: len(tokens) - pick // 97 % (len(tokens) + 1)]
         whole = len(tokens) // B * B
         num_cached = self.site.cache.num_cached(salt, array(tokens))
         try:
-            lease = self.site.cache.leases.pin(salt, array(tokens), self.site.clock() + for_s)
+            lease = self.site.cache.leases.pin(salt, array(tokens), self.site.clock() + 1 + pick % 9)
         except LeaseError:
             return
         assert num_cached == whole == lease.num_tokens == lease.node.end
 
-    @rule(pick=picks)
     def forget(self, pick: int) -> None:
         nodes = [node for node in self.site.tree.nodes() if not node.num_pins]
         if not nodes:
             return
         node = nodes[pick % len(nodes)]
-        # A block belongs to the node of its last token.
-        salt, begin, first = node.root, tuple(node.path_tokens().tolist()), node.start
-        within = begin[: first + 1]
+        salt, first = node.root, node.start
+        within = tuple(node.path_tokens().tolist())[: first + 1]
         self.site.cache.forget(node)
         assert self.site.tree.match(salt, array(within)).num_tokens <= first
-        self.storable = {
-            path for path in self.storable if not (path[0] == salt and path[1][: first + 1] == within)
-        }
+        # A block belongs to the node of its last token.
+        self.storable = {path for path in self.storable if path[0] != salt or path[1][: first + 1] != within}
         if self.site.gates[Tier.DISK].is_broken:
             self.can_tell_index = False
 
-    @rule(prefill_s=st.sampled_from([0.0, 0.0, 1.0, 1e-12]))
-    def measure(self, prefill_s: float) -> None:
-        self.site.cache.prefill_s_per_token = prefill_s
-
     # -- faults
 
-    @rule(tier=lower_tiers, pick=picks)
+    @rule(
+        fault=st.sampled_from(["damage", "damage", "hold up", "let go", "break", "repair"]),
+        tier=st.sampled_from([Tier.HOST, Tier.DISK]),
+        pick=picks,
+    )
+    def suffer(self, fault: str, tier: Tier, pick: int) -> None:
+        gate = self.site.gates[tier]
+        if fault == "hold up":
+            gate.is_open.clear()
+        elif fault == "let go":
+            gate.is_open.set()
+        elif fault == "damage":
+            self.damage(tier, pick)
+        else:
+            gate.is_broken = fault == "break"
+            self.can_tell_index &= tier is not Tier.DISK
+
     def damage(self, tier: Tier, pick: int) -> None:
         store = self.site.host if tier is Tier.HOST else self.site.disk
-        slots = [slot for node in self.site.tree.nodes() for slot in node.slots[tier].tolist() if slot != NOWHERE]
+        slots = [
+            slot for node in self.site.tree.nodes() for slot in node.slots[tier].tolist() if slot != NOWHERE
+        ]
         if store is not None and slots:
             store.damage(slots[pick % len(slots)])
-
-    @rule(tier=lower_tiers, is_open=st.booleans())
-    def hold_up(self, tier: Tier, is_open: bool) -> None:
-        gate = self.site.gates[tier].is_open
-        if is_open:
-            gate.set()
-        else:
-            gate.clear()
-
-    @rule(tier=lower_tiers, is_broken=st.booleans())
-    def break_store(self, tier: Tier, is_broken: bool) -> None:
-        self.site.gates[tier].is_broken = is_broken
-        if is_broken and tier is Tier.DISK:
-            self.can_tell_index = False
 
     @rule(crashes=st.booleans())
     def restart(self, crashes: bool) -> None:
@@ -260,10 +265,9 @@ class CacheMachine(RuleBasedStateMachine):
     @invariant()
     def every_sequence_reads_its_own_kv(self) -> None:
         for run in self.runs:
-            num = run.num_computed
-            if self.site.settle(run) != "there":
+            if run.hold.is_loading:
                 continue
-            num = min(num, run.num_computed)
+            num = run.num_computed
             self.check_kv(
                 self.site.content(run.hold.table, num), exact(run.salt, run.tokens[:num]),
                 is_exact=not run.hold.is_lossy, may_be_variant=True,
@@ -293,7 +297,9 @@ class CacheMachine(RuleBasedStateMachine):
         whole = exact(salt, tokens)
         is_on_device = np.concatenate([above.slots[Tier.DEVICE] != NOWHERE for above in node.path()])
         assert not (np.diff(is_on_device.astype(np.int8)) > 0).any()
-        for at, (block, flags) in enumerate(zip(node.slots[Tier.DEVICE].tolist(), node.flags.tolist(), strict=True)):
+        for at, (block, flags) in enumerate(
+            zip(node.slots[Tier.DEVICE].tolist(), node.flags.tolist(), strict=True)
+        ):
             if block != NOWHERE:
                 first = (node.first_block + at) * B
                 self.check_kv(

@@ -152,6 +152,17 @@ class TreeMachine(RuleBasedStateMachine):
         self.tree.pin(node)
         self.pins.append((node, path))
 
+    @precondition(lambda self: self.held)
+    @rule(pick=picks, is_pinned=st.booleans())
+    def anchor(self, pick: int, is_pinned: bool) -> None:
+        path = list(self.held)[pick % len(self.held)]
+        node = self.tree.anchor(path[0], array(path[1]))
+        assert node is not None
+        assert tuple(node.path_tokens().tolist()) == path[1]
+        if is_pinned:
+            self.tree.pin(node)
+            self.pins.append((node, path))
+
     @precondition(lambda self: self.pins)
     @rule(pick=picks)
     def unpin(self, pick: int) -> None:

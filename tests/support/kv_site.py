@@ -274,9 +274,10 @@ class KvSite:
         assert run is not None
         self.until(lambda: self.settle(run) == "there")
         num_cached = run.num_computed
-        assert torch.equal(
-            self.content(run.hold.table, num_cached), exact(salt, run.tokens[:num_cached])
-        ) or self.codec.is_lossy
+        assert (
+            torch.equal(self.content(run.hold.table, num_cached), exact(salt, run.tokens[:num_cached]))
+            or self.codec.is_lossy
+        )
         self.compute(run)
         self.commit(run)
         self.release(run)

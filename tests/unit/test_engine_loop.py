@@ -14,14 +14,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from openclaw_cache.engine.chat import Event, Finished, Piece, Prefilled, Sampling, Work  # noqa: E402
-from openclaw_cache.engine.line import LineFullError  # noqa: E402
-from openclaw_cache.engine.loop import EngineLoop  # noqa: E402
-from openclaw_cache.engine.plan import Segment  # noqa: E402
-from openclaw_cache.engine.ticket import WorkTicket  # noqa: E402
-from openclaw_cache.errors import RequestError  # noqa: E402
-from openclaw_cache.kv.block import Tier  # noqa: E402
-from support.toy_engine import BLOCK, ToyModel, ToyRunner, reply_to, toy_cache  # noqa: E402
+from openclaw_cache.engine.chat import Event, Finished, Piece, Prefilled, Sampling, Work
+from openclaw_cache.engine.line import LineFullError
+from openclaw_cache.engine.loop import EngineLoop
+from openclaw_cache.engine.plan import Segment
+from openclaw_cache.engine.ticket import WorkTicket
+from openclaw_cache.errors import RequestError
+from openclaw_cache.kv.block import Tier
+from support.toy_engine import BLOCK, ToyModel, ToyRunner, reply_to, toy_cache
 
 WAIT_S = 20
 
@@ -163,7 +163,12 @@ async def test_reuse_says_where_each_token_of_the_prompt_came_from() -> None:
         await engine.call(lambda: engine.cache.lower.evict(Tier.DEVICE, 200))
         first, *rest = await engine.ask(prompt)
         assert isinstance(first, Prefilled)
-        assert (first.reuse.computed, first.reuse.device, first.reuse.host, first.reuse.copied) == (1, 0, 60, 3)
+        assert (first.reuse.computed, first.reuse.device, first.reuse.host, first.reuse.copied) == (
+            1,
+            0,
+            60,
+            3,
+        )
         assert said(rest) == reply_to(prompt, 8)
 
 
@@ -436,7 +441,9 @@ async def test_random_requests_and_cancels_leave_right_replies_and_clean_books(w
 
         async def one(number: int) -> None:
             # 26 shared beginnings, so that there are hits in every tier, forks and prefixes in the making.
-            prompt = prompt_of(draw.randint(1, 60), draw.randrange(3)) + [draw.randrange(8)] * draw.randint(0, 9)
+            prompt = prompt_of(draw.randint(1, 60), draw.randrange(3)) + [draw.randrange(8)] * draw.randint(
+                0, 9
+            )
             num_tokens, n = draw.randint(0, 24), draw.choice([1, 1, 1, 3])
             num_events = draw.choice([None, None, 0, 1, 5])
             salt, is_volatile = draw.choice([b"", b"", b"other"]), draw.random() < 0.1

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from openclaw_cache.engine.chat import Reuse, Sampling, Work  # noqa: E402
-from openclaw_cache.engine.plan import Segment  # noqa: E402
-from openclaw_cache.engine.scheduler import ALONE_TOKENS, BESIDE_TOKENS, Batch, Scheduler  # noqa: E402
-from openclaw_cache.engine.sequence import Request, Sequence  # noqa: E402
-from openclaw_cache.kv.block import Tier  # noqa: E402
-from support.toy_engine import BLOCK, ToyRunner, reply_to, toy_cache  # noqa: E402
+from openclaw_cache.engine.chat import Reuse, Sampling, Work
+from openclaw_cache.engine.plan import Segment
+from openclaw_cache.engine.scheduler import ALONE_TOKENS, BESIDE_TOKENS, Batch, Scheduler
+from openclaw_cache.engine.sequence import Request, Sequence
+from openclaw_cache.kv.block import Tier
+from support.toy_engine import BLOCK, ToyRunner, reply_to, toy_cache
 
 
 class Bench:

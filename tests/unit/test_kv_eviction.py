@@ -119,6 +119,14 @@ def test_s3fifo_gives_a_hit_in_the_main_queue_one_more_round() -> None:
     assert cache.evict(1) == [1]
 
 
+def test_s3fifo_leaves_the_small_queue_alone_while_it_has_less_than_a_tenth() -> None:
+    cache = Cache(S3FIFO())
+    for name in [*range(10), *range(10), *range(10), 50]:
+        cache.ask(name)
+    # The ten that were hit move to the main queue. One block of eleven is less than a tenth, of ten it is not.
+    assert cache.evict(2) == [0, 50]
+
+
 def test_s3fifo_takes_one_that_comes_back_soon_for_a_popular_one() -> None:
     cache = Cache(S3FIFO())
     for name in (1, 2):

@@ -385,6 +385,25 @@ def test_a_block_that_vanishes_takes_along_all_that_needs_it(tree: RadixTree) ->
     assert [grave.num_tokens for grave in tree.graveyard] == [8, 2]
 
 
+def test_a_drop_keeps_the_blocks_before_the_first_that_vanishes(tree: RadixTree) -> None:
+    node = insert(tree, range(12), 10, 11, 12).node
+    tree.place(node, Tier.HOST, 0, array(70))
+    dropped = tree.drop(node, Tier.DEVICE, 0, 2)
+    assert sorted(dropped.slots_by_tier[Tier.DEVICE].tolist()) == [10, 11, 12]
+    assert match(tree, range(12)).slots().tolist() == [[NOWHERE], [70], [NOWHERE]]
+    tree.check_integrity()
+
+
+def test_only_a_copy_that_a_lossy_codec_decoded_makes_a_block_lossy(tree: RadixTree) -> None:
+    node = insert(tree, range(8), 30, 31, tier=Tier.DISK).node
+    tree.place(node, Tier.DEVICE, 0, array(10), lossy=True)
+    tree.place(node, Tier.DEVICE, 1, array(11))
+    tree.place(node, Tier.HOST, 0, array(70, 71), lossy=True)
+    assert node.flags.tolist() == [Flag.LOSSY, 0]
+    tree.drop(node, Tier.DEVICE, 0, 1)
+    assert node.flags.tolist() == [0, 0]
+
+
 def test_a_straddling_block_that_vanishes_removes_its_node_and_the_parents_loose_tokens(
     tree: RadixTree,
 ) -> None:
@@ -462,6 +481,34 @@ def test_what_is_gone_cannot_be_pinned(tree: RadixTree) -> None:
         tree.pin(node)
 
 
+def test_what_is_gone_has_nothing_to_drop(tree: RadixTree) -> None:
+    node = insert(tree, range(8), 10, 11).node
+    tree.remove_root(ROOT)
+    assert tree.drop(node, Tier.DEVICE, 0, 2).num_blocks == 0
+    assert tree.num_evicted_blocks == 2
+
+
+def test_an_anchor_ends_where_it_was_set_and_is_not_lengthened(tree: RadixTree) -> None:
+    insert(tree, range(12), 10, 11, 12)
+    anchor = tree.anchor(ROOT, array(*range(8)))
+    assert anchor is not None
+    assert (anchor.start, anchor.end) == (0, 8)
+    assert device(tree, range(12)) == [10, 11, 12]
+    tree.drop(match(tree, range(12)).node, Tier.DEVICE, 0, 1)
+    insert(tree, range(12), 20, 21, 22)
+    assert (anchor.end, [child.slots[Tier.DEVICE].tolist() for child in anchor.children.values()]) == (
+        8,
+        [[22]],
+    )
+
+
+def test_there_is_no_anchor_inside_a_block_or_behind_what_is_cached(tree: RadixTree) -> None:
+    insert(tree, range(8), 10, 11)
+    for tokens in (range(6), range(12), range(0)):
+        assert tree.anchor(ROOT, array(*tokens)) is None
+    assert spans(tree) == [(0, 8, [10, 11])]
+
+
 def test_tokens_that_only_a_pin_kept_go_with_it(tree: RadixTree) -> None:
     insert(tree, range(8), 10, 11)
     insert(tree, [*range(6), 90, 91], 20, 21)
@@ -501,6 +548,15 @@ def test_nothing_pinned_and_nothing_above_it_is_a_victim(tree: RadixTree) -> Non
     pinned = insert(tree, [*range(4), 90, 91, 92, 93], 10, 21).node
     tree.pin(pinned)
     assert [victim.node.slots[0].tolist() for victim in tree.victims(Tier.DEVICE, 9, LRU())] == [[11]]
+
+
+def test_a_pinned_node_stays_when_all_below_it_go(tree: RadixTree) -> None:
+    insert(tree, range(8), 10, 11)
+    insert(tree, [*range(4), 90, 91, 92, 93], 10, 21)
+    upper = match(tree, range(4)).node
+    tree.pin(upper)
+    slots = [victim.node.slots[Tier.DEVICE].tolist() for victim in tree.victims(Tier.DEVICE, 9, LRU())]
+    assert slots == [[11], [21]]
 
 
 def test_a_node_is_a_leaf_of_a_tier_where_only_it_holds_blocks_there(tree: RadixTree) -> None:

@@ -8,15 +8,16 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
-from openclaw_cache.engine.chat import Finished, Prefilled, Reuse
+from openclaw_cache.engine.chat import Finished, Prefilled
 from openclaw_cache.engine.choice import Choice
+from openclaw_cache.engine.failure import where
 from openclaw_cache.engine.line import Line
 from openclaw_cache.engine.plan import Segment
 from openclaw_cache.engine.scheduler import Scheduler
 from openclaw_cache.engine.sequence import Request, Sequence
 from openclaw_cache.engine.ticket import WorkTicket
 from openclaw_cache.errors import RequestError
-from openclaw_cache.kv.block import IntegrityError, Tier
+from openclaw_cache.kv.block import IntegrityError
 from openclaw_cache.kv.lease import LeaseError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class EngineLoop:
         max_running: Sequences that run together.
         max_waiting: Requests that may wait besides.
         clock: Monotonic seconds.
-        on_fault: Told that the books are wrong; whoever hears it should start a new process.
+        on_fault: Told that the books are wrong or the loop has failed, which ends it: a new process is needed.
     """
 
     def __init__(
@@ -153,18 +154,31 @@ class EngineLoop:
     # -- the engine's thread -----------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        while not self._is_closed:
-            self._run_calls()
-            self.cache.poll(self._clock())
-            self._remove_closed()
-            for seq in [s for s in self._scheduler.running if s.hold is not None and s.hold.is_loading]:
-                self._settle(seq)
-            batch = self._schedule()
-            if batch:
-                self._step(batch)
-            elif not self._fail_stuck():
-                self._rest()
-        self._end()
+        is_sound = False
+        try:
+            while not self._is_closed:
+                self._turn()
+            for request in list(self._requests.values()):
+                self._leave(request, None)
+            is_sound = True
+        except IntegrityError as exc:
+            self._on_fault(f"the KV cache's books are wrong: {exc}")
+        except Exception as exc:  # noqa: BLE001 - a bug of ours: nobody may wait for ever for an answer
+            self._on_fault(f"the engine's loop failed: {where(exc)}")
+        self._end(is_sound=is_sound)
+
+    def _turn(self) -> None:
+        """Schedule, run, postprocess once; or rest."""
+        self._run_calls()
+        self.cache.poll(self._clock())
+        self._remove_closed()
+        for seq in [s for s in self._scheduler.running if s.hold is not None and s.hold.is_loading]:
+            self._settle(seq)
+        batch = self._schedule()
+        if batch:
+            self._step(batch)
+        elif not self._fail_stuck():
+            self._rest()
 
     def _step(self, batch: Batch) -> None:
         """Run one batch and take what it gives."""
@@ -237,7 +251,7 @@ class EngineLoop:
     def _prefilled(self, seq: Sequence, hold: Hold, logits: torch.Tensor | None) -> None:
         """The prompt is computed: tell so, and fork the other choices, which share its blocks."""
         request, work = seq.request, seq.request.work
-        request.reuse = _reuse(hold, seq.num_tokens, self.cache.tree.block_tokens)
+        request.reuse = seq.reuse(self.cache.tree.block_tokens)
         if work.pin_s is not None:
             self._pin(seq, work.pin_s)
         request.ticket.put(Prefilled(seq.num_tokens, request.reuse))
@@ -358,38 +372,23 @@ class EngineLoop:
         if not is_idle or has_news:
             self._is_checked = False
         elif not self._is_checked:
-            self._check()
-
-    def _check(self) -> None:
-        self._is_checked = True
-        self.checked_at = self._clock()
-        try:
+            self._is_checked = True
             self.cache.check_integrity()
-        except IntegrityError as exc:
-            self._on_fault(f"the KV cache's books are wrong: {exc}")
+            self.checked_at = self._clock()
 
     def _run_calls(self) -> None:
         while self._calls:
             self._calls.popleft()()
 
-    def _end(self) -> None:
+    def _end(self, *, is_sound: bool) -> None:
+        """Answer everybody who still waits; what is cached goes to disk unless the books cannot be trusted."""
         with self._changed:
-            for ticket in self._line.waiting():
+            self._is_closed = True
+            for ticket in [*self._line.waiting(), *self._requests]:
                 self._line.leave(ticket)
                 ticket.put(None)
-        for request in list(self._requests.values()):
-            self._leave(request, None)
         self._run_calls()
-        self.cache.close()
-
-
-def _reuse(hold: Hold, num_tokens: int, block_tokens: int) -> Reuse:
-    """Where the KV of a prompt came from."""
-    num_by_tier = {tier: hold.num_from(tier) * block_tokens for tier in Tier}
-    return Reuse(
-        computed=num_tokens - hold.num_cached,
-        device=num_by_tier[Tier.DEVICE],
-        host=num_by_tier[Tier.HOST],
-        disk=num_by_tier[Tier.DISK],
-        copied=hold.num_cached - sum(num_by_tier.values()),
-    )
+        if is_sound:
+            self.cache.close()
+        else:
+            self.cache.movement.close(1.0)

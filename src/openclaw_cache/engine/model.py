@@ -40,20 +40,25 @@ class LanguageModel:
         dtype: torch.dtype | str = torch.float32 if device.type == "cpu" else "auto"
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            self.network: Any = (
-                AutoModelForCausalLM.from_pretrained(
-                    folder, dtype=dtype, local_files_only=True, use_safetensors=True
-                )
-                .eval()
-                .to(device)
+            network, loaded = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
             )
-        except (OSError, ValueError, KeyError, RuntimeError) as exc:
+            self.network: Any = network.eval().to(device)
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as exc:
             raise ConfigError(f"cannot load the model in {folder}: {exc}") from exc
+        if loaded["missing_keys"]:  # transformers makes up weights for them
+            raise ConfigError(f"the model in {folder} has no weights for {min(loaded['missing_keys'])}")
         if not self._tokenizer.chat_template:
             raise ConfigError(f"the model in {folder} has no chat template, so it cannot answer chats")
         self.window = int(self.network.config.max_position_embeddings)
         self.ends = _end_tokens(self.network, self._tokenizer)
-        self._codec: Any = self._tokenizer.backend_tokenizer
+        # A tokenizer that is written in Python has none, and threads may not share it.
+        self._codec: Any = getattr(self._tokenizer, "backend_tokenizer", None)
+        if self._codec is None:
+            raise ConfigError(
+                f"the tokenizer of the model in {folder}, {type(self._tokenizer).__name__}, is not one of the "
+                "tokenizers library: save it as tokenizer.json (transformers: `save_pretrained` of its fast form)"
+            )
 
     @property
     def dtype(self) -> torch.dtype:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openclaw_cache.engine.chat import Reuse
+from openclaw_cache.kv.block import Tier
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from openclaw_cache.engine.chat import Reuse, Work
+    from openclaw_cache.engine.chat import Work
     from openclaw_cache.engine.choice import Choice
     from openclaw_cache.engine.ticket import WorkTicket
     from openclaw_cache.kv.hold import Hold
@@ -85,3 +88,15 @@ class Sequence:
         """Add the token chosen last."""
         self._tokens[self.num_tokens] = token
         self.num_tokens += 1
+
+    def reuse(self, block_tokens: int) -> Reuse:
+        """Where the KV of its tokens came from, as long as they are the prompt."""
+        assert self.hold is not None  # noqa: S101 - a computed prompt holds blocks
+        num_by_tier = {tier: self.hold.num_from(tier) * block_tokens for tier in Tier}
+        return Reuse(
+            computed=self.num_tokens - self.hold.num_cached,
+            device=num_by_tier[Tier.DEVICE],
+            host=num_by_tier[Tier.HOST],
+            disk=num_by_tier[Tier.DISK],
+            copied=self.hold.num_cached - sum(num_by_tier.values()),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import secrets
 import time
 from collections.abc import Awaitable
@@ -13,6 +14,7 @@ import orjson
 from openclaw_cache.engine import request, wire
 from openclaw_cache.engine.asgi import forbids_storing, read_body, salt_of, send_json, unless_gone
 from openclaw_cache.engine.chat import Finished, Piece, Work
+from openclaw_cache.engine.failure import where
 from openclaw_cache.engine.line import LineFullError
 from openclaw_cache.errors import RequestError
 
@@ -89,6 +91,9 @@ class EngineApp:
             raise RequestError(404, f"no such endpoint: {scope['method']} {scope['path']}", code="not_found")
 
     async def _answer_operator(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        # Without a key of its own, an engine obeys only this machine: the gateway that has started it.
+        if not ipaddress.ip_address((scope.get("client") or ("127.0.0.1", 0))[0]).is_loopback:
+            raise RequestError(403, "only this machine may ask for /kv/…", kind="permission_error")
         if self._engine is None:
             raise _loading()
         return self._operate is not None and await self._operate(
@@ -160,7 +165,7 @@ class EngineApp:
         except RequestError:
             raise
         except Exception as exc:  # whatever the model's libraries raise: the client gets an error, no content
-            self._say(f"generation failed: {_where(exc)}")
+            self._say(f"generation failed: {where(exc)}")
             raise RequestError(
                 500, "the model failed to answer", kind="server_error", code="engine_error"
             ) from exc
@@ -199,15 +204,6 @@ def _chunks(event: Event, reply: wire.Reply) -> list[Json]:
         case Finished(index, reason):
             return [reply.chunk(index, {}, reason=reason)]
     return []
-
-
-def _where(exc: BaseException) -> str:
-    """Type and place of an error; its message could quote a prompt."""
-    trace = exc.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else ""
-    return f"{type(exc).__name__}{place}"
 
 
 async def _start_stream(send: Send, *more: tuple[bytes, bytes]) -> None:

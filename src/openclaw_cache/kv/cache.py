@@ -10,20 +10,19 @@ from openclaw_cache.kv.block import NOWHERE, BlockPool, Tier
 from openclaw_cache.kv.hold import Hold
 from openclaw_cache.kv.jobs import Load, Save
 from openclaw_cache.kv.lease import Leases
+from openclaw_cache.kv.loading import Loading
+from openclaw_cache.kv.match import Match
 from openclaw_cache.kv.node import Flag
-from openclaw_cache.kv.speed import worth_loading
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from openclaw_cache.kv.codec import Codec
     from openclaw_cache.kv.lower import LowerTiers
-    from openclaw_cache.kv.match import Match
     from openclaw_cache.kv.movement import Movement
     from openclaw_cache.kv.node import Flags, Int32s, Node
     from openclaw_cache.kv.radix import RadixTree
 
 _FLUSH_S = 8.0
+_GRACE_S = 5.0  # a transfer that has not ended so long after its deadline hangs
 _WEIGHT = 0.2  # of the last prefill in the mean
 
 
@@ -73,6 +72,7 @@ class PrefixCache:
         self.num_looked_up_tokens = 0
         self.num_hit_tokens = dict.fromkeys(Tier, 0)
         self._arena = arena
+        self._loader = Loading(movement, codec)
         self._codec = codec
         self._reserve_blocks = reserve_blocks
         self.leases = Leases(tree, device.num_blocks // 2)
@@ -83,8 +83,12 @@ class PrefixCache:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a transfer is under way, after which more blocks may be free."""
-        return bool(self._given_up) or self.movement.num_pending > 0
+        """Whether a transfer is under way, or has ended since `poll`, after which more blocks may be free.
+
+        One that hangs does not count: nobody may wait for it.
+        """
+        jobs = [*self._given_up, *self.lower.saving()]
+        return not all(job.is_overdue(self._now - _GRACE_S) for job in jobs)
 
     def whole_blocks(self, num_tokens: int) -> int:
         """The tokens of these that fill whole blocks."""
@@ -120,7 +124,7 @@ class PrefixCache:
         size = self.tree.block_tokens
         match = self.tree.match(salt, tokens, limit=most_cached if self.is_enabled else 0)
         slots = match.slots()
-        tiers = self._usable(slots)
+        tiers = self._loader.usable(slots, self.prefill_s_per_token, self._now)
         num_cached = len(tiers)
         keys = {(Tier(int(tier)), int(slots[tier, i])) for i, tier in enumerate(tiers) if tier != Tier.DEVICE}
         if not keys.isdisjoint(self._loading):
@@ -144,18 +148,20 @@ class PrefixCache:
         self._describe(hold, match)
         self._holds.add(hold)
         self._loading |= keys
-        hold.loads = self._load(table, slots, tiers)
+        hold.loads = self._loader.start(table, slots, tiers)
         if num_cached == match.num_blocks and match.num_tokens % size:
             self._take_partial(hold, match)
-        if counts:
-            self._count(hold, match, len(tokens))
+        hold.num_uncounted = len(tokens) if counts else 0
+        if not hold.loads:
+            self._count(hold)
         return hold
 
     def settle(self, hold: Hold) -> Literal["there", "coming", "lost"]:
         """What the transfers into a hold have come to.
 
         there: all its cached blocks are in place; `num_cached` is smaller than before if one could not be had.
-        lost: a transfer takes too long and may still write into its blocks: release it and start again.
+        lost: a transfer takes too long and may still write into its blocks: release it and start again. For a
+        while nothing is loaded from that tier, so that the next start does not end in the same way.
         """
         size, num_layers = self.tree.block_tokens, self._codec.layout.num_layers
         while hold.loads:
@@ -164,16 +170,18 @@ class PrefixCache:
                 hold.loads.pop(0)
             elif load.is_over:
                 hold.shrink(first + load.num_good, size)
-                if load.bad is not None:
-                    self.lower.strike(load.tier, hold.node, first + load.bad)
+                if load.bad is not None and not self.lower.strike(load.tier, hold.node, first + load.bad):
+                    hold.spoiled.append((load.tier, first + load.bad))
                 for _, later in hold.loads:
                     later.cancel()
                 # Later ones write into blocks that are computed now: wait until they have ended too.
-                hold.loads = [(0, later) for _, later in hold.loads[1:] if not later.is_over]
+                hold.loads = [(at, later) for at, later in hold.loads[1:] if not later.is_over]
             elif load.is_overdue(self._now):
+                self._loader.avoid(load.tier, self._now)
                 return "lost"
             else:
                 return "coming"
+        self._count(hold)
         return "there"
 
     def extend(self, hold: Hold, num_tokens: int) -> bool:
@@ -232,11 +240,14 @@ class PrefixCache:
             self.device.share(done.blocks[is_other])
             self.device.release(table[is_other])
             table[is_other] = done.blocks[is_other]
+            flags = Match(hold.salt, len(tokens), done.node).flags()[is_other]
+            hold.is_lossy |= bool((flags & (Flag.LOSSY | Flag.VARIANT)).any())
         self.tree.pin(done.node)
         self.tree.unpin(hold.node)
         hold.node, hold.num_committed = done.node, len(tokens)
         self._loading -= hold.keys
         hold.keys = set()
+        self._strike(hold, num_whole)
         if num_whole > hold.num_saved:
             self.lower.written(done.node, hold.num_saved, num_whole)
             hold.num_saved = num_whole
@@ -252,6 +263,7 @@ class PrefixCache:
         busy = np.concatenate([load.blocks for load in still_written]) if still_written else ()
         self.device.release(hold.table[~np.isin(hold.table, busy)])
         self.tree.unpin(hold.node)
+        self._strike(hold, hold.num_blocks)
 
     def poll(self, now: float) -> None:
         """Take in what transfers have come to."""
@@ -267,11 +279,12 @@ class PrefixCache:
 
     def forget(self, node: Node) -> None:
         """Remove an unpinned node and all below it from every tier, for later processes too."""
-        tail = self.tree.drop_tail(node)
-        if tail != NOWHERE:
-            self.device.release(np.array([tail], np.int32))
-        for tier in Tier:
-            self.lower.forget(self.tree.drop(node, tier, 0, node.num_blocks))
+        for gone in reversed(list(node.subtree())):
+            tail = self.tree.drop_tail(gone)
+            if tail != NOWHERE:
+                self.device.release(np.array([tail], np.int32))
+            for tier in Tier:
+                self.lower.free(self.tree.drop(gone, tier, 0, gone.num_blocks))
 
     def observe_prefill(self, num_tokens: int, took_s: float) -> None:
         """A prefill of so many tokens took so long: what a cached token saves, and what loading must beat."""
@@ -310,47 +323,16 @@ class PrefixCache:
         """Device blocks, by eviction if need be; None if there are not so many beside `keep`."""
         short = num + keep - self.device.num_free
         if short > 0 and num:
-            self.lower.evict(Tier.DEVICE, short)
+            self.lower.evict(Tier.DEVICE, short, all_or_none=True)
             if num + keep > self.device.num_free:
                 return None
         return self.device.take(num, after)
 
-    def _usable(self, slots: Int32s) -> NDArray[np.int8]:
-        """Tier of each leading block that is worth having: the fastest that has it, up to the first that is not."""
-        tiers: NDArray[np.int8] = (slots != NOWHERE).argmax(axis=0).astype(np.int8)
-        ends = [*(np.flatnonzero(np.diff(tiers)) + 1).tolist(), len(tiers)]
-        start = 0
-        for end in ends if len(tiers) else []:
-            tier = Tier(int(tiers[start]))
-            if tier is not Tier.DEVICE and not self._is_worth_loading(tier, end - start):
-                break
-            start = end
-        return tiers[:start]
-
-    def _is_worth_loading(self, tier: Tier, num_blocks: int) -> bool:
-        return self.movement.is_alive(tier) and (
-            not self.prefill_s_per_token
-            or worth_loading(
-                num_blocks,
-                self._codec.block_bytes,
-                self.movement.seconds_per_byte(tier),
-                self.movement.latency_s(tier),
-                self.prefill_s_per_token,
-                self.tree.block_tokens,
-            )
-        )
-
-    def _load(self, table: Int32s, slots: Int32s, tiers: NDArray[np.int8]) -> list[tuple[int, Load]]:
-        """Begin to fill blocks from the tiers below, one transfer for each run of one tier."""
-        loads = []
-        starts = [0, *(np.flatnonzero(np.diff(tiers)) + 1).tolist()]
-        for start, end in zip(starts, [*starts[1:], len(tiers)], strict=True):
-            if end > start and tiers[start] != Tier.DEVICE:
-                tier = Tier(int(tiers[start]))
-                loads.append(
-                    (start, self.movement.load(tier, slots[tier, start:end], table[start:end].copy()))
-                )
-        return loads
+    def _strike(self, hold: Hold, num_blocks: int) -> None:
+        """Forget the damaged copies of its first blocks, now that these are on the device or nobody needs them."""
+        for tier, number in [place for place in hold.spoiled if place[1] < num_blocks]:
+            hold.spoiled.remove((tier, number))
+            self.lower.strike(tier, hold.node, number)
 
     def _take_partial(self, hold: Hold, match: Match) -> None:
         """Take over the tokens after the last whole block, whose block belongs to another path as well.
@@ -363,9 +345,11 @@ class PrefixCache:
             source, flags = match.partial(tier)
             if source == NOWHERE or flags & (Flag.LOSSY | Flag.VARIANT):
                 continue
+            if tier is not Tier.DEVICE and (self._codec.is_lossy or (tier, source) in self._loading):
+                continue
             if tier is Tier.DEVICE:
                 self._arena.copy_tokens(source, int(target[0]), match.num_tokens % self.tree.block_tokens)
-            elif self._codec.is_lossy or (tier, source) in self._loading or not self._is_worth_loading(tier, 1):
+            elif not self._loader.is_worth(tier, 1, self.prefill_s_per_token, self._now):
                 continue
             else:
                 job = self.movement.load(tier, np.array([source], np.int32), target.copy())
@@ -390,10 +374,14 @@ class PrefixCache:
             flags |= int(Flag.VOLATILE)
         return flags
 
-    def _count(self, hold: Hold, match: Match, num_tokens: int) -> None:
-        self.num_looked_up_tokens += num_tokens
+    def _count(self, hold: Hold) -> None:
+        """Count a look-up, once it is known what came of it."""
+        if not hold.num_uncounted:
+            return
+        self.num_looked_up_tokens += hold.num_uncounted
+        hold.num_uncounted = 0
         for tier in Tier:
             self.num_hit_tokens[tier] += hold.num_from(tier) * self.tree.block_tokens
         self.saved_prefill_s += hold.num_cached * self.prefill_s_per_token
         if len(hold.tiers):
-            self.tree.touch(match, self._now)
+            self.tree.touch(Match(hold.salt, hold.num_cached, hold.node), self._now)

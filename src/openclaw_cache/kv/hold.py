@@ -29,13 +29,15 @@ class Hold:
         is_volatile: whether its KV must stay in memory.
         num_committed: tokens that the tree knows of.
         num_saved: leading blocks that have been handed to the tiers below.
+        num_uncounted: tokens whose look-up is not counted yet, as it is open what came of it.
         loads: transfers into its blocks that are not settled yet, each with the place of its first block.
         keys: (tier, slot) of what these loads read.
+        spoiled: (tier, number) of blocks whose copies there turned out to be damaged, to be forgotten.
     """
 
     __slots__ = (
         "_table", "is_lossy", "is_volatile", "keys", "loads", "node", "num_blocks", "num_cached", "num_committed",
-        "num_saved", "salt", "tiers",
+        "num_saved", "num_uncounted", "salt", "spoiled", "tiers",
     )  # fmt: skip
 
     def __init__(self, salt: bytes, table: Int32s, node: Node, *, is_volatile: bool) -> None:
@@ -47,8 +49,10 @@ class Hold:
         self.tiers: NDArray[np.int8] = np.empty(0, np.int8)
         self.num_committed = 0
         self.num_saved = 0
+        self.num_uncounted = 0
         self.loads: list[tuple[int, Load]] = []
         self.keys: set[tuple[Tier, int]] = set()
+        self.spoiled: list[tuple[Tier, int]] = []
         self._table = table
         self.num_blocks = len(table)
 
@@ -80,6 +84,7 @@ class Hold:
         """Only so many of its leading blocks are cached after all."""
         self.tiers = self.tiers[:num_blocks]
         self.num_cached = min(self.num_cached, num_blocks * block_tokens)
+        self.num_saved = min(self.num_saved, num_blocks)
 
     def append(self, blocks: Int32s) -> None:
         """Add blocks at the end. Cost: amortised O(len(blocks))."""

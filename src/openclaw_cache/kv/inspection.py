@@ -74,7 +74,7 @@ def _row(index: int, node: Node) -> dict[str, object]:
 
 
 def counts(nodes: Iterable[Node]) -> dict[Tier, dict[str, int]]:
-    """Per tier the blocks of nodes in state new and hit, and how many of both belong to pinned nodes."""
+    """Per tier the blocks, tails included, of nodes in state new and hit; `pinned` is how many of both are pinned."""
     found = {tier: {"new": 0, "hit": 0, "pinned": 0} for tier in Tier}
     for node in nodes:
         for tier in Tier:

@@ -53,6 +53,8 @@ class Leases:
         """
         size = self._tree.block_tokens
         whole = tokens[: len(tokens) // size * size]
+        if not len(whole):
+            raise LeaseError(f"{len(tokens)} tokens are less than one block, the least that can be pinned")
         key = (salt, whole.tobytes())
         if (known := self._leases.get(key)) is not None:
             known.expires_at = max(known.expires_at, expires_at)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openclaw_cache.kv.eviction import Eviction
+    from openclaw_cache.kv.frontier import Victim
     from openclaw_cache.kv.hashing import ModelIdentity
     from openclaw_cache.kv.movement import Movement
     from openclaw_cache.kv.node import Int32s, Node
@@ -41,7 +42,7 @@ class LowerTiers:
 
     `through`: a block is copied to every tier below as soon as it is complete, so that eviction above only
     forgets. `back`: it is copied one tier down when it is to be evicted, and goes when the copy is there.
-    A tier that is off or full of pinned blocks is passed over; nothing here fails a request.
+    A tier that is off, or has no room now, is passed over for the next one; nothing here fails a request.
 
     Args:
         tree, device: the index and the device's blocks.
@@ -65,7 +66,7 @@ class LowerTiers:
         policy: Eviction,
         write: Write,
     ) -> None:
-        self.pools = {tier: BlockPool(num) for tier, num in sizes.items()}
+        self.pools = {tier: BlockPool(num) for tier, num in sorted(sizes.items())}
         self.num_evicted_blocks = dict.fromkeys(Tier, 0)
         self._tree = tree
         self._device = device
@@ -86,41 +87,52 @@ class LowerTiers:
             if top is not None:
                 self._save(top, node, first, last)
 
-    def evict(self, tier: Tier, num_blocks: int) -> None:
-        """Make room in a tier: forget what is of the least use, or begin to copy it down first."""
+    def evict(self, tier: Tier, num_blocks: int, *, all_or_none: bool = False) -> None:
+        """Make room in a tier: forget what is of the least use, or begin to copy it down first.
+
+        Copies that were begun for the same purpose before count as room. `all_or_none`: change nothing where
+        less than that can go, since what is cached would be lost for nothing.
+        """
         below = self._below(tier) if self._write == "back" else None
-        for victim in self._tree.victims(tier, num_blocks, self._policy):
+        if below is not None:
+            leaving = (job for job in self._savings if job.source is tier and not job.is_cancelled)
+            num_blocks -= sum(len(job.slots) for job in leaving)
+        victims = self._tree.victims(tier, num_blocks, self._policy)
+        if all_or_none and sum(_num_slots(victim, tier) for victim in victims) < num_blocks:
+            return
+        for victim in victims:
             node, base = victim.node, victim.node.first_block
+            if node.num_pins:  # a copy of what hangs below it has been begun just now
+                continue
             if victim.has_tail and (tail := self._tree.drop_tail(node)) != NOWHERE:
                 self._device.release(np.array([tail], np.int32))
             if below is not None and self._save(below, node, base + victim.first, base + victim.last):
                 continue
-            dropped = self._tree.drop(node, tier, victim.first, victim.last)
-            self.num_evicted_blocks[tier] += len(dropped.slots_by_tier.get(tier, ()))
-            self.free(dropped)
+            # Making room for copies may have shortened it.
+            if victim.first < (last := min(victim.last, node.num_blocks)):
+                dropped = self._tree.drop(node, tier, victim.first, last)
+                self.num_evicted_blocks[tier] += len(dropped.slots_by_tier.get(tier, ()))
+                self.free(dropped)
 
     def free(self, dropped: Dropped) -> None:
-        """Give back the slots that the tree has let go."""
+        """Give back the slots that the tree has let go; no later process finds them on disk."""
         for tier, slots in dropped.slots_by_tier.items():
-            if not len(slots):
-                continue
-            (self._device if tier is Tier.DEVICE else self.pools[tier]).release(slots)
+            if len(slots):
+                self._give_back(tier, slots)
 
-    def forget(self, dropped: Dropped) -> None:
-        """Give them back, and see to it that no later process finds them on disk."""
-        if len(slots := dropped.slots_by_tier.get(Tier.DISK, ())):
-            self._movement.forget(Tier.DISK, np.asarray(slots))
-        self.free(dropped)
+    def strike(self, tier: Tier, node: Node, number: int) -> bool:
+        """The path's block of this number is not in `tier` as it should be: forget that copy.
 
-    def strike(self, tier: Tier, node: Node, number: int) -> None:
-        """The path's block of this number is not in `tier` as it should be: forget that copy."""
+        False if it is the only one, of a block that is in use.
+        """
         for above in node.path():
             at = number - above.first_block
             if 0 <= at < above.num_blocks:
                 try:
                     self.free(self._tree.drop(above, tier, at, at + 1))
-                except PinError:  # its only copy, and in use: those who ask for it again get the same miss
-                    return
+                except PinError:
+                    return False
+        return True
 
     def cancel_overdue(self, now: float) -> None:
         """Give up copies that take too long: what they hold back is worth more than they are."""
@@ -133,12 +145,14 @@ class LowerTiers:
         saving = self._savings.pop(job)
         node, numbers = saving.node, saving.numbers
         pool, num = self.pools[job.tier], job.num_saved
-        (self._device if job.source is Tier.DEVICE else self.pools[job.source]).release(job.source_slots)
+        self._pool(job.source).release(job.source_slots)
         pool.release(job.slots[num:])
         if num:
             placed = np.full(numbers[num - 1] - numbers[0] + 1, NOWHERE, np.int32)
             placed[numbers[:num] - numbers[0]] = job.slots[:num]
-            pool.release(self._tree.place_on_path(node, job.tier, int(numbers[0]), placed))
+            refused = self._tree.place_on_path(node, job.tier, int(numbers[0]), placed)
+            if len(refused):
+                self._give_back(job.tier, refused)
         below = self._below(job.tier) if self._write == "through" else None
         if below is not None and num:
             self._save(below, node, int(numbers[0]), int(numbers[num - 1]) + 1)
@@ -194,7 +208,10 @@ class LowerTiers:
         has_begun = False
         # Bytes that are encoded already are copied as they are.
         for source in reversed([t for t in Tier if t < tier]):
-            places = np.flatnonzero(is_wanted & (slots[source] != NOWHERE))
+            is_there = slots[source] != NOWHERE
+            if source is Tier.DEVICE:  # of a lossy block it has another content than the name promises
+                is_there &= flags & Flag.LOSSY == 0
+            places = np.flatnonzero(is_wanted & is_there)
             is_wanted[places] = False
             has_begun |= len(places) > 0 and self._start(
                 tier, node, (places + first).astype(np.int32), source, slots[source, places]
@@ -202,17 +219,32 @@ class LowerTiers:
         return has_begun
 
     def _start(self, tier: Tier, node: Node, numbers: Int32s, source: Tier, sources: Int32s) -> bool:
+        self._tree.pin(node)  # before room is made, which could take just these blocks
         slots = self._take(tier, len(numbers))
         num = len(slots)
+        if num:
+            self._pool(source).share(sources[:num])
+            records = self._records(node, numbers[:num])
+            job = self._movement.save(
+                tier, sources[:num], slots, records, source=source, source_slots=sources[:num]
+            )
+            self._savings[job] = _Saving(node, numbers[:num])
+        has_begun = num > 0
+        below = self._below(tier)
+        if num < len(numbers) and below is not None:
+            has_begun |= self._save(below, node, int(numbers[num]), int(numbers[-1]) + 1)
         if not num:
-            return False
-        numbers, sources = numbers[:num], sources[:num]
-        (self._device if source is Tier.DEVICE else self.pools[source]).share(sources)
-        self._tree.pin(node)
-        records = self._records(node, numbers)
-        job = self._movement.save(tier, sources, slots, records, source=source, source_slots=sources)
-        self._savings[job] = _Saving(node, numbers)
-        return True
+            self._tree.unpin(node)
+        return has_begun
+
+    def _pool(self, tier: Tier) -> BlockPool:
+        return self._device if tier is Tier.DEVICE else self.pools[tier]
+
+    def _give_back(self, tier: Tier, slots: Int32s) -> None:
+        """Free slots whose content the tree does not have any more."""
+        if tier is Tier.DISK:
+            self._movement.forget(tier, slots)
+        self._pool(tier).release(slots)
 
     def _take(self, tier: Tier, num: int) -> Int32s:
         """Up to `num` slots."""
@@ -258,3 +290,9 @@ class LowerTiers:
                 return path[::-1]
             name = found[1].parent
         return []
+
+
+def _num_slots(victim: Victim, tier: Tier) -> int:
+    """How many slots of a tier it can give up."""
+    held = victim.node.slots[tier, victim.first : victim.last] != NOWHERE
+    return int(np.count_nonzero(held)) + victim.has_tail

@@ -50,9 +50,12 @@ def adopt(node: Node, tier: Tier, blocks: Int32s, flags: Flags) -> Int32s:
     mine, theirs = _overlap(node, 0, len(blocks))
     given, offered = flags[theirs], blocks[theirs]
     slots, held = node.slots[tier, mine], node.flags[mine]
+    if held.any():
+        held &= given | (_ALL - _VOLATILE)
     is_new = (slots == NOWHERE) & (offered != NOWHERE)
+    if not is_new.any():
+        return offered[:0]
     slots[is_new] = offered[is_new]
-    held &= given | (_ALL - _VOLATILE)
     if tier is Tier.DEVICE:
         is_lossy = (given & (_LOSSY | (~held & _VARIANT))) != 0
         held[is_new] &= _ALL - _LOSSY

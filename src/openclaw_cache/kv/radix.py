@@ -208,8 +208,7 @@ class RadixTree:
         """Choose `num_blocks` blocks, or all there are, that `tier` may give up; removes nothing.
 
         Unpinned leaves of the tier give their tail (one block) and then their blocks from the end backwards;
-        a node that has none left opens its parent. Drop them in the order of the list.
-        Cost: O(leaves of the tier), O(log leaves) per victim.
+        a node that has none left opens its parent. Drop them in the order of the list. Cost: O(leaves).
         """
         return self._frontier.choose(tier, num_blocks, policy)
 
@@ -292,10 +291,7 @@ class RadixTree:
         return inspection.describe(self._roots, self.graveyard, limit, root)
 
     def counts(self) -> dict[Tier, dict[str, int]]:
-        """Per tier the blocks (tails included) of new and of hit nodes, and how many of both are pinned.
-
-        Cost: O(nodes).
-        """
+        """Blocks per tier and state. See `inspection.counts`. Cost: O(nodes)."""
         return inspection.counts(self.nodes())
 
     def check_integrity(self) -> None:
