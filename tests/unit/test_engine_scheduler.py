@@ -266,6 +266,24 @@ def test_no_more_run_together_than_may() -> None:
     bench.run()
 
 
+def test_one_that_fills_the_whole_pool_is_served_again_though_its_own_cached_blocks_take_the_room() -> None:
+    bench = Bench(num_blocks=16)
+    for _ in range(3):
+        seq = bench.ask(prompt_of(64))  # all 16 blocks, and another for its last, partly cached block
+        bench.run()
+        assert bench.replies[seq] == reply_to(prompt_of(64), 1)
+
+
+def test_one_that_leaves_a_cached_path_early_is_served_though_the_rest_of_the_path_takes_the_room() -> None:
+    bench = Bench(num_blocks=16)
+    bench.ask(prompt_of(64), num_tokens=0)
+    bench.run()
+    other = [*prompt_of(40), *[63] * 20]
+    seq = bench.ask(other, num_tokens=4)
+    bench.run()
+    assert bench.replies[seq] == reply_to(other, 4)
+
+
 def test_a_warm_up_of_what_is_cached_whole_computes_nothing() -> None:
     bench = Bench()
     bench.ask(prompt_of(64), num_tokens=0)

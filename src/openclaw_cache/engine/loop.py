@@ -37,7 +37,8 @@ T = TypeVar("T")
 _MEASURED_TOKENS = 64  # a step of fewer tokens says little about what a prompt costs
 _POLL_S = 0.005  # how often transfers are looked after while nothing can be computed
 _LAYER_WAIT_S = 5.0  # a transfer that takes longer is given up
-_IDLE_S = 1.0  # how long nothing happens before the books are checked
+_IDLE_S = 1.0  # how long nothing happens before the books are checked,
+_IDLE_SHARE = 20  # and no less than so many times as long as the check takes
 
 
 class EngineLoop:
@@ -79,6 +80,7 @@ class EngineLoop:
         self._has_news = False
         self._is_closed = False
         self._is_checked = True
+        self._idle_s = _IDLE_S
         # A daemon: a step of the model cannot be interrupted, and must not keep a stopped process alive.
         self._thread = threading.Thread(target=self._serve, name="engine-loop", daemon=True)
         self._thread.start()
@@ -367,14 +369,16 @@ class EngineLoop:
         is_idle = not self._scheduler.running and not self.cache.is_busy
         with self._changed:
             if not self._has_news:
-                self._changed.wait(_POLL_S if not is_idle else None if self._is_checked else _IDLE_S)
+                self._changed.wait(_POLL_S if not is_idle else None if self._is_checked else self._idle_s)
             has_news, self._has_news = self._has_news, False
         if not is_idle or has_news:
             self._is_checked = False
         elif not self._is_checked:
             self._is_checked = True
+            began_at = self._clock()
             self.cache.check_integrity()
             self.checked_at = self._clock()
+            self._idle_s = max(_IDLE_S, _IDLE_SHARE * (self.checked_at - began_at))
 
     def _run_calls(self) -> None:
         while self._calls:
