@@ -19,6 +19,10 @@ FRANCE = {
 }
 
 
+# Little memory, and nothing that outlives the test in the folder of the models.
+SMALL = {"device_bytes": 100_000_000, "host_bytes": 0, "disk_bytes": 0, "preallocation": 0.0}
+
+
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -45,7 +49,7 @@ async def answer(pod: EmbeddedPod) -> str:
 @pytest.mark.model
 async def test_a_killed_engine_is_started_again_and_a_stopped_one_is_gone(model_data_dir: Path) -> None:
     said: list[str] = []
-    pod = EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, on_event=said.append)
+    pod = EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, kv=SMALL, on_event=said.append)
     assert (pod.state, pod.url) == ("stopped", None)
     async with pod:
         assert pod.state == "starting"
@@ -77,7 +81,7 @@ async def test_the_engine_ends_when_its_parent_is_killed(model_data_dir: Path) -
 import asyncio, pathlib
 from openclaw_cache.engine.pod import EmbeddedPod
 async def main():
-    async with EmbeddedPod(model="smollm2-135m", data_dir=pathlib.Path({str(model_data_dir)!r})) as pod:
+    async with EmbeddedPod(model="smollm2-135m", data_dir=pathlib.Path({str(model_data_dir)!r}), kv={SMALL}) as pod:
         while pod.url is None:
             await asyncio.sleep(0.01)
         print(pod.pid, flush=True)
@@ -114,7 +118,7 @@ async def test_a_model_that_cannot_be_loaded_fails_for_good_with_the_engines_rea
 
 @pytest.mark.model
 async def test_waiting_for_an_engine_that_takes_longer_says_what_it_is_doing(model_data_dir: Path) -> None:
-    async with EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir) as pod:
+    async with EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, kv=SMALL) as pod:
         with pytest.raises(TimeoutError, match="not ready after 0"):
             await pod.wait_ready(0.01)
         pid = pod.pid

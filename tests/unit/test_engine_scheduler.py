@@ -237,6 +237,18 @@ def test_the_oldest_never_starts_again() -> None:
         assert oldest in dict(bench.step().shares)
 
 
+def test_of_several_who_start_again_the_older_goes_first() -> None:
+    bench = Bench(num_blocks=18)
+    oldest, second, third = (bench.ask(prompt_of(20, n), num_tokens=50) for n in (1, 2, 3))
+    num_together = 0
+    while oldest in bench.waiting or oldest in bench.scheduler.running:
+        bench.step()
+        num_together += len(bench.scheduler.returned) == 2
+        assert not (second in bench.scheduler.returned and third in bench.scheduler.running)
+    assert num_together
+    bench.run()
+
+
 def test_one_who_started_again_goes_before_those_who_wait() -> None:
     bench = Bench(num_blocks=12, max_running=2)
     first, second = (bench.ask(prompt_of(16, n), num_tokens=20) for n in (1, 2))

@@ -223,7 +223,7 @@ class EngineLoop:
         """What one sequence of the batch has come to: more of its prompt, or its next token."""
         request = seq.request
         hold = seq.hold
-        if hold is None or request.ticket not in self._requests:  # another choice of it has failed
+        if hold is None:  # another choice of its request has failed
             return
         if hold.is_loading and not self._settle(seq):  # computed on blocks that did not come
             return
