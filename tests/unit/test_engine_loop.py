@@ -223,25 +223,27 @@ async def test_a_reply_that_starts_again_for_want_of_room_repeats_nothing() -> N
         await engine.settled()
 
 
-async def test_a_prompt_for_which_pins_leave_no_room_gets_503_and_those_behind_it_are_served() -> None:
+async def test_pins_give_way_to_a_prompt_that_could_not_run_beside_them_soonest_end_first() -> None:
     async with site(num_blocks=16) as engine:
-        await engine.ask(prompt_of(32, 1), 0, pin_s=3600)  # 8 of 16 blocks
-        stuck = asyncio.create_task(engine.ask(prompt_of(48, 2)))
-        behind = asyncio.create_task(engine.ask(prompt_of(12, 3)))
-        with pytest.raises(RequestError) as caught:
-            await stuck
-        assert (caught.value.status, caught.value.code) == (503, "kv_cache_full")
-        assert said(await behind) == reply_to(prompt_of(12, 3), 8)
+        assert engine.loop is not None
+        await engine.ask(prompt_of(12, 1), 0, pin_s=3600)  # 3 of 16 blocks
+        await engine.ask(prompt_of(20, 4), 0, pin_s=60)  # 5 more
+        big, small = prompt_of(44, 2), prompt_of(12, 3)
+        replies = await asyncio.gather(engine.ask(big), engine.ask(small))  # 13 blocks beside 3 pinned ones
+        assert [said(events) for events in replies] == [reply_to(big, 8), reply_to(small, 8)]
+        leases = engine.loop.cache.leases
+        assert [lease.num_tokens for lease in leases] == [12]
+        assert leases.num_given_way == 1
         await engine.settled()
 
 
-async def test_a_reply_for_which_pins_leave_no_more_room_ends_with_503() -> None:
+async def test_pins_give_way_to_a_reply_that_grows_into_them() -> None:
     async with site(num_blocks=16) as engine:
-        await engine.ask(prompt_of(32, 1), 0, pin_s=3600)
-        with pytest.raises(RequestError) as caught:
-            await engine.ask(prompt_of(20, 2), 100)
-        assert caught.value.code == "kv_cache_full"
-        assert said(await engine.ask(prompt_of(12, 3))) == reply_to(prompt_of(12, 3), 8)
+        assert engine.loop is not None
+        await engine.ask(prompt_of(32, 1), 0, pin_s=3600)  # 8 of 16 blocks
+        prompt = prompt_of(20, 2)
+        assert said(await engine.ask(prompt, 40)) == reply_to(prompt, 40)  # 15 blocks
+        assert not list(engine.loop.cache.leases)
         await engine.settled()
 
 

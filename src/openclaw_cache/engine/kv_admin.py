@@ -6,7 +6,7 @@ import fnmatch
 import time
 from typing import TYPE_CHECKING
 
-from openclaw_cache.kv.block import Tier
+from openclaw_cache.kv.block import NOWHERE, Tier
 
 if TYPE_CHECKING:
     from openclaw_cache.engine.engine import Engine
@@ -38,16 +38,14 @@ def status(engine: Engine) -> Json:
         },
         "num_failures": {tier.name.lower(): num for tier, num in cache.movement.num_failures.items()},
         "pins": [
-            {
-                "id": lease.id,
-                "num_tokens": lease.num_tokens,
-                "expires_at": time.time() + lease.expires_at - time.monotonic(),
-            }
+            {"id": lease.id, "num_tokens": lease.num_tokens, "expires_at": _unix(lease.expires_at)}
             for lease in cache.leases
         ],
+        "num_pins_given_way": cache.leases.num_given_way,
         "running": loop.num_running,
         "waiting": loop.num_waiting,
-        "integrity": {"checked_at": loop.checked_at, "ok": loop.checked_at is not None or None},
+        # A fault ends the process, so what was checked was right.
+        "integrity": {"checked_at": _unix(loop.checked_at), "ok": loop.checked_at is not None or None},
     }
 
 
@@ -55,6 +53,10 @@ def tree(engine: Engine, limit: int, *, with_text: bool) -> Json:
     """The radix tree as at most `limit` rows, parents first, then what was evicted last."""
     cache = engine.loop.cache
     rows = cache.tree.describe(limit)
+    for row in rows:
+        for name in ("last_used_at", "removed_at"):
+            if name in row:
+                row[name] = _unix(row[name])
     if with_text:
         nodes = {node.id: node for node in cache.tree.nodes()}
         for row in rows:
@@ -62,15 +64,23 @@ def tree(engine: Engine, limit: int, *, with_text: bool) -> Json:
             if node is not None and row["state"] != "evicted":
                 row["text"] = engine.model.decode(node.tokens.tolist())[:_MOST_TEXT]
     num_nodes = sum(1 for _ in cache.tree.nodes())
-    return {"rows": rows, "is_cut": num_nodes > limit, "num_nodes": num_nodes}
+    return {
+        "enabled": cache.is_enabled,
+        "roots": [{"root": index, "salt": salt.hex()} for index, salt in enumerate(cache.tree.roots())],
+        "rows": rows,
+        "is_cut": num_nodes > limit,
+        "num_nodes": num_nodes,
+    }
 
 
-def evict(engine: Engine, pattern: str | None, salt: bytes | None, *, dry_run: bool) -> Json:
+def evict(
+    engine: Engine, pattern: str | None, salt: bytes | None, *, dry_run: bool, pinned: bool = False
+) -> Json:
     """Remove cached prefixes from all tiers, now and for later processes.
 
     A prefix goes with all that hangs on it where its text, from its very beginning, matches the pattern (shell
-    rules, case counts). What running requests use, or a pin keeps, stays and is counted. Cost: O(tokens of the
-    tree), decoded, if there is a pattern.
+    rules, case counts). What running requests use stays and is counted, and so does what a pin keeps, unless
+    `pinned` ends the pins too. Cost: O(tokens of the tree), decoded, if there is a pattern.
     """
     cache = engine.loop.cache
     report = {"num_blocks": 0, "num_tokens": 0, "num_pinned_blocks": 0}
@@ -78,6 +88,8 @@ def evict(engine: Engine, pattern: str | None, salt: bytes | None, *, dry_run: b
         if salt is not None and salt != root:
             continue
         for node in _matching(engine, top, pattern):
+            if pinned and not dry_run:
+                _unpin_below(engine, node)
             _evict_below(engine, node, report, dry_run=dry_run)
     return {"dry_run": dry_run, **report}
 
@@ -97,13 +109,19 @@ def _matching(engine: Engine, top: Node, pattern: str | None) -> list[Node]:
     return found
 
 
+def _unpin_below(engine: Engine, top: Node) -> None:
+    below = set(top.subtree())
+    for lease in [lease for lease in engine.loop.cache.leases if lease.node in below]:
+        engine.loop.cache.leases.end(lease)
+
+
 def _evict_below(engine: Engine, top: Node, report: dict[str, int], *, dry_run: bool) -> None:
     cache = engine.loop.cache
     for node in reversed(list(top.subtree())):  # leaves first
         if node.num_pins:
             report["num_pinned_blocks"] += node.num_blocks
             continue
-        report["num_blocks"] += node.num_blocks
+        report["num_blocks"] += node.num_blocks + (node.tail != NOWHERE)
         report["num_tokens"] += len(node.tokens)
         if not dry_run:
             cache.forget(node)
@@ -150,3 +168,8 @@ def _blocks(engine: Engine) -> dict[str, Json]:
             running = pool.num_blocks - pool.num_free - states["new"] - states["hit"]
             shown[tier.name.lower()] = {"free": pool.num_free, "running": running, **states}
     return shown
+
+
+def _unix(at: object) -> float | None:
+    """A time of the engine's clock as unix time; None where it is not known, as for what outlived a restart."""
+    return time.time() + at - time.monotonic() if isinstance(at, float) and at > 0 else None

@@ -63,11 +63,17 @@ class KvRoutes:
 
     async def _evict(self, order: dict[str, Json]) -> Json:
         pattern, salt = order.get("pattern"), order.get("salt")
-        dry_run = bool(order.get("dry_run"))
+        dry_run, pinned = bool(order.get("dry_run")), bool(order.get("pinned"))
+        if pattern is not None and not isinstance(pattern, str):
+            raise RequestError(400, "'pattern' must be a string", param="pattern")
         chosen = parse_salt(salt) if isinstance(salt, str) else None
-        return await self._call(lambda: kv_admin.evict(self._engine, pattern, chosen, dry_run=dry_run))
+        return await self._call(
+            lambda: kv_admin.evict(self._engine, pattern, chosen, dry_run=dry_run, pinned=pinned)
+        )
 
     async def _warm(self, order: dict[str, Json], receive: Receive, send: Send) -> None:
+        if not self._engine.settings.enabled:
+            raise RequestError(409, "prefix caching is off (kv_cache.enabled): nothing would be kept")
         prompts, pin_s, salt = order.get("prompts"), order.get("pin_s"), order.get("salt")
         if not isinstance(prompts, list) or not 1 <= len(prompts) <= _MOST_PROMPTS:
             raise RequestError(
@@ -133,7 +139,9 @@ class KvRoutes:
             raise RequestError(400, "the prompt is empty")
         if len(tokens) > self._engine.window:
             raise RequestError(
-                400, f"the prompt has {len(tokens)} tokens, the window {self._engine.window}: shorten it"
+                400,
+                f"the prompt has {len(tokens)} tokens, more than the {self._engine.window} of this model's window: "
+                "no request with it could be served; use a model with a larger window",
             )
         return tokens
 

@@ -343,21 +343,20 @@ class EngineLoop:
             self._leave(request, None)
 
     def _fail_stuck(self) -> bool:
-        """Refuse the first in line if nothing that runs or moves could ever make room for it."""
-        if self._scheduler.running or self.cache.is_busy:
+        """See to the first in line if nothing that runs or moves could ever make room for it.
+
+        Pins give way to it, one after the other; without them it is refused.
+        """
+        if self._scheduler.running or self.cache.is_busy or not (self._scheduler.returned or self._waiting):
             return False
-        error = RequestError(
-            503,
-            "the KV cache has no room for this prompt beside what is pinned: unpin, or raise kv_cache.device",
-            kind="server_error",
-            code="kv_cache_full",
-        )
+        if self.cache.leases.give_way():
+            return True
+        message = "the KV cache has no room for this prompt: raise kv_cache.device"
+        error = RequestError(503, message, kind="server_error", code="kv_cache_full")
         if self._scheduler.returned:
             self._leave(self._scheduler.returned[0].request, error)
             return True
-        ticket = next(iter(self._waiting), None)
-        if ticket is None:
-            return False
+        ticket = next(iter(self._waiting))
         with self._changed:
             self._line.leave(ticket)
         ticket.put(error)

@@ -137,7 +137,7 @@ class Scheduler:
             most_cached=most_cached,
             is_volatile=seq.request.work.is_volatile,
             keeps_reserve=bool(self.running),
-            counts=seq.request.reuse is None,
+            counts=seq.request.reuse is None and not seq.is_warm_up,
         )
 
     def _extend(self, seq: Sequence, batch: Batch) -> bool:

@@ -26,6 +26,7 @@ import torch
 from openclaw_cache.kv.codec import pack_header
 from openclaw_cache.kv.disk_folder import folder_name, lock_folder, prune
 from openclaw_cache.kv.disk_record import RecordFormat
+from openclaw_cache.kv.hole import punch
 from openclaw_cache.kv.tiers import CorruptBlockError, Ledger, Record, TierError, runs
 
 if TYPE_CHECKING:
@@ -170,9 +171,11 @@ class DiskStore:
         return raw
 
     def forget(self, slots: NDArray[np.int32]) -> None:
-        """Clear the records; the payloads stay until they are written over."""
+        """Clear the records and the payloads, whose place on the disk is given back."""
         self._ledger.strike(slots)
         self._clear(slots)
+        for start, end, first in runs(slots[slots < self._data_bytes // self.block_bytes]):
+            punch(self._data, first * self.block_bytes, (end - start) * self.block_bytes)
 
     def close(self) -> None:
         """Flush everything to the disk and let the folder go.

@@ -34,12 +34,16 @@ class Leases:
 
     Args:
         tree: whose nodes they pin.
-        most_blocks: together they pin no more blocks, so that there is always room for requests.
+        most_blocks: together they pin no more blocks.
+
+    Attributes:
+        num_given_way: pins that ended early, because a request could not have run beside them.
     """
 
     def __init__(self, tree: RadixTree, most_blocks: int) -> None:
         self._tree = tree
         self._most_blocks = most_blocks
+        self.num_given_way = 0
         self._leases: dict[tuple[bytes, bytes], Lease] = {}
 
     def __iter__(self) -> Iterator[Lease]:
@@ -74,6 +78,19 @@ class Leases:
 
     def expire(self, now: float) -> None:
         """End the leases whose time is over."""
-        for key, lease in [(k, lease) for k, lease in self._leases.items() if lease.expires_at <= now]:
-            del self._leases[key]
-            self._tree.unpin(lease.node)
+        for lease in [lease for lease in self if lease.expires_at <= now]:
+            self.end(lease)
+
+    def end(self, lease: Lease) -> None:
+        """End a lease now."""
+        self._leases = {key: other for key, other in self._leases.items() if other is not lease}
+        self._tree.unpin(lease.node)
+
+    def give_way(self) -> bool:
+        """End the lease that would end first, for a request that has no room beside them; False if there is none."""
+        first = min(self, key=lambda lease: lease.expires_at, default=None)
+        if first is None:
+            return False
+        self.num_given_way += 1
+        self.end(first)
+        return True
