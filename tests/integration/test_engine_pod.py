@@ -1,10 +1,12 @@
 """The life of the engine's process: it comes back when killed, and never outlives its parent."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import aiohttp
@@ -124,3 +126,23 @@ async def test_waiting_for_an_engine_that_takes_longer_says_what_it_is_doing(mod
         pid = pod.pid
     if pid is not None:
         await gone(pid)
+
+
+@pytest.mark.model
+def test_an_engine_alone_tells_programs_its_port_and_people_what_to_try(model_data_dir: Path) -> None:
+    kv = json.dumps(SMALL)
+    with subprocess.Popen(
+        [sys.executable, "-m", "openclaw_cache.engine", "--model", "smollm2-135m", "--json", "--kv", kv,
+         "--data-dir", str(model_data_dir)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as engine:  # fmt: skip
+        assert engine.stdout is not None
+        listening, ready = (json.loads(engine.stdout.readline()) for _ in range(2))
+        url = f"http://127.0.0.1:{listening['port']}"
+        with urllib.request.urlopen(f"{url}/kv/status", timeout=30) as reply:
+            assert json.load(reply)["enabled"] is True
+        engine.terminate()
+        _, said = engine.communicate(timeout=60)
+    assert (listening["event"], ready["event"], ready["model"]) == ("listening", "ready", "smollm2-135m")
+    assert f"engine: listening on {url}\n" in said
+    assert f"\n  curl -i {url}/v1/chat/completions " in said

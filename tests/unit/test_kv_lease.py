@@ -138,11 +138,21 @@ def test_a_lease_within_another_ends_alone() -> None:
     assert evict_all(tree) == [0, 1]
 
 
+def test_what_several_leases_share_counts_once() -> None:
+    tree = tree_with(A)
+    leases = Leases(tree, 4)
+    leases.pin(SALT, array(A[:8]), 5.0)
+    leases.pin(SALT, array(A[:12]), 5.0)
+    leases.pin(SALT, array(A[:16]), 5.0)  # 4 blocks in all
+    with pytest.raises(LeaseError, match="20 tokens would be pinned, more than the 16 that"):
+        leases.pin(SALT, array(A[:20]), 5.0)
+
+
 def test_leases_have_a_bound_so_that_requests_have_room() -> None:
     tree = tree_with(A)
     leases = Leases(tree, 3)
     leases.pin(SALT, array(A[:8]), 5.0)
-    with pytest.raises(LeaseError, match=r"8 tokens are pinned and 16 more .* 12 that may be"):
+    with pytest.raises(LeaseError, match=r"16 tokens would be pinned, more than the 12 that"):
         leases.pin(SALT, array(A[:16]), 5.0)
     leases.expire(5.0)
     assert tree.match(SALT, array(A)).num_tokens == 24

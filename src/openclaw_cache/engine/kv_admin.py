@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from openclaw_cache.kv.block import NOWHERE, Tier
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openclaw_cache.engine.engine import Engine
+    from openclaw_cache.kv.lease import Lease
     from openclaw_cache.kv.node import Node
     from openclaw_cache.types import Json
 
@@ -88,37 +93,46 @@ def evict(
         if salt is not None and salt != root:
             continue
         for node in _matching(engine, top, pattern):
-            if pinned and not dry_run:
-                _unpin_below(engine, node)
-            _evict_below(engine, node, report, dry_run=dry_run)
+            leases = _leases_below(engine, node) if pinned else []
+            would_end = Counter(above for lease in leases for above in lease.node.path())
+            if not dry_run:
+                would_end.clear()
+                for lease in leases:
+                    cache.leases.end(lease)
+            _evict_below(engine, node, report, would_end, dry_run=dry_run)
     return {"dry_run": dry_run, **report}
 
 
 def _matching(engine: Engine, top: Node, pattern: str | None) -> list[Node]:
     """The shallowest nodes whose text from the root on matches."""
+    if pattern in (None, "*"):
+        return list(top.children.values())
     found: list[Node] = []
-    stack = list(top.children.values())
+    matches = re.compile(fnmatch.translate(pattern or "")).match
+    stack = [(node, "") for node in top.children.values()]
     while stack:
-        node = stack.pop()
-        if pattern in (None, "*") or fnmatch.fnmatchcase(
-            engine.model.decode(node.path_tokens().tolist()), pattern or ""
-        ):
+        node, before = stack.pop()
+        # Edge by edge: a character whose tokens an edge divides is lost, but each token is decoded once.
+        text = before + engine.model.decode(node.tokens.tolist())
+        if matches(text):
             found.append(node)
         else:
-            stack.extend(node.children.values())
+            stack += [(child, text) for child in node.children.values()]
     return found
 
 
-def _unpin_below(engine: Engine, top: Node) -> None:
+def _leases_below(engine: Engine, top: Node) -> list[Lease]:
     below = set(top.subtree())
-    for lease in [lease for lease in engine.loop.cache.leases if lease.node in below]:
-        engine.loop.cache.leases.end(lease)
+    return [lease for lease in engine.loop.cache.leases if lease.node in below]
 
 
-def _evict_below(engine: Engine, top: Node, report: dict[str, int], *, dry_run: bool) -> None:
+def _evict_below(
+    engine: Engine, top: Node, report: dict[str, int], unpinned: Mapping[Node, int], *, dry_run: bool
+) -> None:
+    """Remove what no pins but the `unpinned` ones keep."""
     cache = engine.loop.cache
     for node in reversed(list(top.subtree())):  # leaves first
-        if node.num_pins:
+        if node.num_pins > unpinned.get(node, 0):
             report["num_pinned_blocks"] += node.num_blocks
             continue
         report["num_blocks"] += node.num_blocks + (node.tail != NOWHERE)

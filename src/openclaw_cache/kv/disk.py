@@ -131,6 +131,8 @@ class DiskStore:
         Cost: a copy into the page cache, 1-2 GB/s, until the disk itself sets the pace.
         """
         self._ledger.strike(slots)
+        if not os.fstat(self._index).st_nlink:
+            raise TierError(f"{self.folder} was deleted: nothing in it would outlive this process")
         packed = memoryview(self._records.pack(slots, records, time.time()))
         payloads = payload.numpy().reshape(-1).data
         try:

@@ -63,15 +63,16 @@ class Leases:
         if (known := self._leases.get(key)) is not None:
             known.expires_at = max(known.expires_at, expires_at)
             return known
-        pinned = sum(lease.num_tokens for lease in self._leases.values())
-        if (pinned + len(whole)) // size > self._most_blocks:
-            raise LeaseError(
-                f"{pinned} tokens are pinned and {len(whole)} more would be beyond the "
-                f"{self._most_blocks * size} that may be: raise kv_cache.device, or pin less"
-            )
         node = self._tree.anchor(salt, whole)
         if node is None:
             raise LeaseError("the prefix is not in the cache any more: it did not fit")
+        pinned = {above for lease in self for above in lease.node.path()}
+        num_blocks = sum(above.num_blocks for above in pinned.union(node.path()))
+        if num_blocks > self._most_blocks:
+            raise LeaseError(
+                f"with it {num_blocks * size} tokens would be pinned, more than the {self._most_blocks * size} "
+                "that may be: raise kv_cache.device, or pin less"
+            )
         self._tree.pin(node)
         lease = self._leases[key] = Lease(secrets.token_hex(8), node, len(whole), expires_at)
         return lease
