@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from openclaw_cache.kv.node import Node
+    from openclaw_cache.kv.rhythm import Rhythm
 
 _SMALL_RATIO: Final = 0.1
 _PROMOTE_FROM: Final = 2
@@ -22,7 +23,9 @@ _MIN_GHOSTS: Final = 64
 class Eviction(Protocol):
     """An order of eviction."""
 
-    def victims(self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None]) -> Iterator[Node]:
+    def victims(
+        self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
+    ) -> Iterator[Node]:
         """Yield nodes in the order in which they should go, each when it is asked for.
 
         Who asks for another node has taken the last one whole; `reopened(node)`, to be called once for it,
@@ -34,7 +37,9 @@ class Eviction(Protocol):
 class LRU:
     """Least recently used first. Of equals the deeper first, then the older."""
 
-    def victims(self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None]) -> Iterator[Node]:
+    def victims(
+        self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
+    ) -> Iterator[Node]:
         """Yield the leaves by last use. Cost: O(leaves), O(log leaves) per node."""
         heap = [(node.last_used_at, -node.end, node.id, node) for node in leaves]
         heapq.heapify(heap)
@@ -66,7 +71,9 @@ class S3FIFO:
         self._ghosts: dict[tuple[int, int], tuple[int, int]] = {}
         self._last_queued = 0
 
-    def victims(self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None]) -> Iterator[Node]:
+    def victims(
+        self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
+    ) -> Iterator[Node]:
         """Yield the leaves by queue. Cost: O(leaves), amortised O(log leaves) per node."""
         small, main = _Queue(), _Queue()
         for node in leaves:

@@ -27,6 +27,7 @@ from openclaw_cache.kv.match import Match, walk
 from openclaw_cache.kv.node import Flag, Node
 from openclaw_cache.kv.placement import Inserted
 from openclaw_cache.kv.removal import Dropped, Removal
+from openclaw_cache.kv.rhythm import Hint, Rhythm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,7 @@ class RadixTree:
     Attributes:
         num_evicted_blocks: blocks that have vanished from all tiers since the start.
         num_dropped: slots let go per tier since the start.
+        rhythm: when its paths are called, and what that says of the next call.
         graveyard: the last 256 removed nodes.
     """
 
@@ -64,6 +66,7 @@ class RadixTree:
         "graveyard",
         "num_dropped",
         "num_evicted_blocks",
+        "rhythm",
     )
 
     def __init__(self, block_tokens: int) -> None:
@@ -76,6 +79,7 @@ class RadixTree:
         self._now = 0.0
         self.num_evicted_blocks = 0
         self.num_dropped = dict.fromkeys(Tier, 0)
+        self.rhythm = Rhythm()
         self.graveyard: deque[inspection.Grave] = deque(maxlen=_MAX_GRAVES)
 
     def roots(self) -> dict[bytes, Node]:
@@ -107,9 +111,15 @@ class RadixTree:
         end = match.num_blocks * self.block_tokens
         for node in match.node.path():
             if node.parent is None or node.start < end:
+                if node.parent is not None:
+                    self.rhythm.called(node, now)
                 node.num_hits += 1
                 node.last_used_at = max(now, node.last_used_at)
                 node.state = "hit"
+
+    def hint(self, node: Node, hint: Hint) -> None:
+        """Say what is known of the path's next call; the call itself ends it."""
+        node.hint = hint
 
     def pin(self, node: Node) -> None:
         """Keep the node and its ancestors from being evicted, until `unpin`. Later splits do not matter."""
@@ -194,7 +204,10 @@ class RadixTree:
             new[tier] = blocks[first_new:]
             adopted.append(blocks[first_new:])
             node, released = self._leaf(node, int(tokens[position]))
+            is_new = not len(node.tokens)
             node.grow(tokens[position:], new, all_flags[first_new:], cost_s * share)
+            if is_new:
+                self.rhythm.began(node, now)
         if tail != NOWHERE and node.is_leaf and node.end == len(tokens) and node.tail == NOWHERE:
             is_exact = not (all_flags & int(Flag.VARIANT | Flag.LOSSY)).any()
             node.tail, node.tail_flags = tail, 0 if is_exact else int(Flag.VARIANT)
@@ -204,13 +217,17 @@ class RadixTree:
         held = Match(root, num_blocks * self.block_tokens, node).slots()[tier]
         return Inserted(node, held, np.concatenate(adopted), _slots(released))
 
-    def victims(self, tier: Tier, num_blocks: int, policy: Eviction) -> list[Victim]:
+    def victims(
+        self, tier: Tier, num_blocks: int, policy: Eviction, *, now: float | None = None
+    ) -> list[Victim]:
         """Choose `num_blocks` blocks, or all there are, that `tier` may give up; removes nothing.
 
         Unpinned leaves of the tier give their tail (one block) and then their blocks from the end backwards;
         a node that has none left opens its parent. Drop them in the order of the list. Cost: O(leaves).
         """
-        return self._frontier.choose(tier, num_blocks, policy)
+        return self._frontier.choose(
+            tier, num_blocks, policy, self._now if now is None else now, self.rhythm
+        )
 
     def drop(self, node: Node, tier: Tier, first: int, last: int) -> Dropped:
         """Forget the slots in `tier` of the node's blocks with index [first, last).
@@ -364,6 +381,7 @@ class RadixTree:
         self._frontier.remove(node)
         del parent.children[int(node.tokens[0])]
         for gone in node.subtree():
+            self.rhythm.evicted(gone, self._now)
             removal.take_rest(gone, 0)
             gone.state = "evicted"
             above = gone.parent
