@@ -154,7 +154,7 @@ def _is_in(half: Half, conversation: str) -> bool:
 
 def _interleave(sessions: list[list[tuple]], num_users: int) -> list[tuple]:  # type: ignore[type-arg]
     """(time, number of the session, ids, tokens): every user runs sessions back to back, in a fixed order."""
-    rng = random.Random(0)  # noqa: S311: an order that is the same in every run
+    rng = random.Random(0)  # the same order in every run
     order = list(range(len(sessions)))
     rng.shuffle(order)
     free = [(rng.random() * _START_S, user) for user in range(num_users)]
@@ -172,7 +172,9 @@ def _interleave(sessions: list[list[tuple]], num_users: int) -> list[tuple]:  # 
     return events
 
 
-def _chained(rows: Iterable[tuple[float, tuple[object, ...], int]]) -> Iterator[tuple[float, tuple[int, ...], int]]:
+def _chained(
+    rows: Iterable[tuple[float, tuple[object, ...], int]],
+) -> Iterator[tuple[float, tuple[int, ...], int]]:
     """Name every block by all that is before it."""
     numbers: dict[tuple[int, object], int] = {}
     for at, path, num_tokens in rows:
@@ -183,7 +185,9 @@ def _chained(rows: Iterable[tuple[float, tuple[object, ...], int]]) -> Iterator[
         yield at, tuple(ids), num_tokens
 
 
-def _trace(rows: Iterable[tuple[float, tuple[int, ...], int]], block_tokens: int, ratios: list[float]) -> Trace:
+def _trace(
+    rows: Iterable[tuple[float, tuple[int, ...], int]], block_tokens: int, ratios: list[float]
+) -> Trace:
     """Renumber the blocks densely; capacities are shares of all blocks, rounded."""
     numbers: dict[int, int] = {}
     requests = []
@@ -200,7 +204,7 @@ def _encoder() -> Callable[[str], list[int]]:
     folder = os.environ.get("OPENCLAW_CACHE_TOKENIZER")
     if not folder:
         return lambda text: list(text.encode())
-    from tokenizers import Tokenizer  # noqa: PLC0415: only here
+    from tokenizers import Tokenizer  # noqa: PLC0415  only here
 
     tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
     return lambda text: list(tokenizer.encode(text).ids)

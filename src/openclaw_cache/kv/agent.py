@@ -6,7 +6,7 @@ import heapq
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
 
-from openclaw_cache.kv.eviction import LRU
+from openclaw_cache.kv.lru import LRU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -19,16 +19,14 @@ Side = Literal["rhythm", "recency"]
 _NUM_CANDIDATES: Final = 128
 _NUM_JUDGES: Final = 16
 _VOTE_WEIGHT: Final = 0.01
-# Recency has to be clearly ahead; where both are right equally often, rhythm has more to win.
-_MARGIN: Final = 0.02
 
 
 class AgentAware:
     """Least value by `kv.rhythm` first, or least recently used, whichever has foretold the calls better.
 
-    Every call since the last eviction is put to both sides: against a sample of the leaves there are, which
-    share of them did a side think less of than of the one that was called? Calls of what had been evicted vote
-    too. The running means of these shares are `score`; the side in the lead orders.
+    Every call since the last eviction is put to both sides, beside 16 of the leaves there are: would the side
+    have let another go before the one that was called? Calls of what had been evicted count too. The running
+    shares of yes are `score` (about the last hundred calls); the side in the lead orders.
 
     Of many leaves a sample of 128 is compared at a time, which costs little of the hit ratio (as in LHD).
     """
@@ -36,7 +34,7 @@ class AgentAware:
     __slots__ = ("_random", "num_by_side", "score", "side")
 
     def __init__(self) -> None:
-        self._random = Random(0)  # noqa: S311: a sample, the same in every run
+        self._random = Random(0)  # noqa: S311  a sample, the same in every run
         self.side: Side = "rhythm"
         self.score: dict[Side, float] = {"rhythm": 0.5, "recency": 0.5}
         self.num_by_side: dict[Side, int] = {"rhythm": 0, "recency": 0}
@@ -46,6 +44,7 @@ class AgentAware:
     ) -> Iterator[Node]:
         """Yield the leaves by the side in the lead. Cost: O(leaves), O(log leaves) per node."""
         rest = list(leaves)
+        rhythm.refresh(rest, now)
         self._judge(rest, now, rhythm)
         if self.side == "recency":
             order = LRU().victims(rest, reopened, now, rhythm)
@@ -84,6 +83,6 @@ class AgentAware:
             by_value = sum(rhythm.value(node, now) < call.value for node in sample)
             by_age = sum(now - node.last_used_at > call.idle_s for node in sample)
             for side, num in (("rhythm", by_value), ("recency", by_age)):
-                self.score[side] += _VOTE_WEIGHT * (num / _NUM_JUDGES - self.score[side])  # type: ignore[index]
-        is_behind = self.score["rhythm"] < self.score["recency"] - _MARGIN
+                self.score[side] += _VOTE_WEIGHT * ((num > 0) - self.score[side])  # type: ignore[index]
+        is_behind = self.score["rhythm"] < self.score["recency"]
         self.side = "recency" if is_behind else "rhythm"

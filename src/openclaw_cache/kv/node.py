@@ -54,6 +54,7 @@ class Node:
         gap_s: geometric running mean of the idle times before its calls. Kept by `kv.rhythm`, like the next two.
         num_calls: calls of the path, those before an eviction included as far as they are remembered.
         hint: `rhythm.Hint` since its last call.
+        is_passed: whether the last call that came here went another way in its middle.
         holds: bits 1 << tier of the tiers in which this node or one below holds blocks (a tail counts).
         num_holding: per tier, the children whose `holds` has it. Kept by `kv.frontier`.
     """
@@ -81,6 +82,7 @@ class Node:
     gap_s: float = 0.0
     num_calls: int = 0
     hint: int = 0
+    is_passed: bool = False
     holds: int = 0
     num_holding: list[int] = field(default_factory=lambda: [0, 0, 0])
     children: dict[int, Node] = field(default_factory=dict)

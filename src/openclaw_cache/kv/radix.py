@@ -194,7 +194,7 @@ class RadixTree:
             raise ValueError("a block that the tree does not know yet needs a slot")
         self._now = max(now, self._now)
         if position < min(len(tokens), node.end):
-            node = self._split(node, position)
+            node.is_passed, node = position < len(tokens), self._split(node, position)
         adopted = [self._adopt(above, tier, blocks, all_flags, now) for above in node.path()]
         released = NOWHERE
         if position < len(tokens):
@@ -225,9 +225,7 @@ class RadixTree:
         Unpinned leaves of the tier give their tail (one block) and then their blocks from the end backwards;
         a node that has none left opens its parent. Drop them in the order of the list. Cost: O(leaves).
         """
-        return self._frontier.choose(
-            tier, num_blocks, policy, self._now if now is None else now, self.rhythm
-        )
+        return self._frontier.choose(tier, num_blocks, policy, self._now if now is None else now, self.rhythm)
 
     def drop(self, node: Node, tier: Tier, first: int, last: int) -> Dropped:
         """Forget the slots in `tier` of the node's blocks with index [first, last).

@@ -1,8 +1,8 @@
 """When a path will be called again: learnt from its own gaps, and from how long others like it have waited.
 
-A *call* is a hit of a path; its *idle time* is what has passed since the path's last use. Agents call in rhythms: a tool
-loop every few seconds, a person every few minutes, a finished conversation never again. So what a block is worth is
-not its age, but how likely it is called soon, given that it has been idle for so long.
+A *call* is a hit of a path; its *idle time* is what has passed since the path's last use. Agents call in rhythms: a
+tool loop every few seconds, a person every few minutes, a finished conversation never again. So what a block is
+worth is not its age, but how likely it is called soon, given that it has been idle for so long.
 
 `value` is a Gittins index: the largest ratio, over all times to wait, of the chance of a call within that time
 to the expected time waited. Kept blocks cost room for as long as they wait, so this is calls per second of room
@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openclaw_cache.kv.node import Node
 
 Float64s: TypeAlias = NDArray[np.float64]
@@ -38,10 +40,11 @@ _MAX_GAP_CLASS: Final = 7
 _MAX_CALLS: Final = 2
 _FEW_CHILDREN: Final = 4
 # Strength of the prior in calls, and the chance of a call per half octave that it starts from.
-_PRIOR_CALLS: Final = 4.0
+_PRIOR_CALLS: Final = 32.0
 _PRIOR_RATIO: Final = 0.15
 _HALVE_AFTER: Final = 4000
 _REFRESH_AFTER: Final = 64
+_MAX_WAITING: Final = 256
 _MAX_GHOSTS: Final = 4096
 _NAME_TOKENS: Final = 16
 _MAX_CALLS_KEPT: Final = 64
@@ -69,6 +72,9 @@ class Kind(NamedTuple):
     gap_class: int
 
 
+_Key: TypeAlias = Kind | tuple[int, int] | None
+
+
 class Call(NamedTuple):
     """A call that came: how long the path had been idle, and what it was worth just before."""
 
@@ -93,13 +99,25 @@ class Rhythm:
         num_calls, num_returns: calls of what was there; calls of what had been evicted, as far as remembered.
     """
 
-    __slots__ = ("_counts", "_ghosts", "_num_seen", "_values", "num_calls", "num_returns", "recent")
+    __slots__ = (
+        "_counts",
+        "_ghosts",
+        "_num_fresh",
+        "_num_seen",
+        "_values",
+        "_waiting",
+        "num_calls",
+        "num_returns",
+        "recent",
+    )
 
     def __init__(self) -> None:
-        self._counts: dict[Kind | tuple[int, int] | None, Float64s] = {}
+        self._counts: dict[_Key, Float64s] = {}
         self._values: dict[Kind, list[float]] = {}
         self._ghosts: dict[int, Ghost] = {}
-        self._num_seen = 0
+        # Seconds waited by what still waits, as of the last `refresh`.
+        self._waiting: dict[_Key, Float64s] = {}
+        self._num_seen = self._num_fresh = 0
         self.num_calls = self.num_returns = 0
         self.recent: list[Call] = []
 
@@ -113,7 +131,7 @@ class Rhythm:
         self._count(kind, idle_s, is_call=True)
         node.gap_s = _averaged(node.gap_s, idle_s) if node.num_calls else idle_s
         node.num_calls += 1
-        node.hint = Hint.NONE
+        node.hint, node.is_passed = Hint.NONE, False
 
     def began(self, node: Node, now: float) -> None:
         """A node is new, with its first tokens. It goes on with the rhythm of the path that it continues."""
@@ -121,7 +139,9 @@ class Rhythm:
         parent = node.parent
         if ghost is not None:
             idle_s = max(0.0, now - ghost.last_used_at)
-            kind = Kind(0, ghost.hint, min(_MAX_CALLS, ghost.num_calls), _gap_class(ghost.gap_s, ghost.num_calls))
+            kind = Kind(
+                0, ghost.hint, min(_MAX_CALLS, ghost.num_calls), _gap_class(ghost.gap_s, ghost.num_calls)
+            )
             self.num_returns += 1
             self._note(idle_s, kind)
             self._count(kind, idle_s, is_call=True)
@@ -144,6 +164,28 @@ class Rhythm:
         if node.hint == Hint.ENDED:
             return 0.0
         return self._value(kind_of(node), max(0.0, now - node.last_used_at))
+
+    def refresh(self, leaves: Sequence[Node], now: float) -> None:
+        """Take in what has been seen since the last time, if that is enough to change much.
+
+        `leaves`: what still waits, or an even sample of it; without it only waits that were short would count.
+        Cost: O(leaves), once every 64 calls and evictions; else O(1).
+        """
+        if self._num_fresh < _REFRESH_AFTER:
+            return
+        self._num_fresh = 0
+        self._values.clear()
+        self._waiting.clear()
+        step = max(1, len(leaves) // _MAX_WAITING)
+        for node in leaves[::step]:
+            idle_s, kind = max(0.0, now - node.last_used_at), kind_of(node)
+            last = min(_NUM_BINS - 1, int(2 * math.log2(1 + idle_s)))
+            for key in (None, kind[:2], kind):
+                waited = self._waiting.get(key)
+                if waited is None:
+                    waited = self._waiting[key] = np.zeros(_NUM_BINS)
+                waited[:last] += step * _WIDTHS[:last]
+                waited[last] += step * (idle_s - _START_S[last])
 
     def _value(self, kind: Kind, idle_s: float) -> float:
         values = self._values.get(kind)
@@ -173,12 +215,11 @@ class Rhythm:
             counts[1, :last] += _WIDTHS[:last]
             counts[1, last] += waited
         self._num_seen += 1
-        if self._num_seen % _REFRESH_AFTER == 0:
-            self._values.clear()
+        self._num_fresh += 1
         if self._num_seen >= _HALVE_AFTER:
             self._num_seen = 0
-            for counts in self._counts.values():
-                counts *= 0.5
+            for key in self._counts:
+                self._counts[key] *= 0.5
 
     def _chances(self, kind: Kind) -> Float64s:
         """Calls per second in each bin, float64 [40]: the kind's own, drawn to those of the wider ones."""
@@ -187,7 +228,8 @@ class Rhythm:
             counts = self._counts.get(key)
             if counts is not None:
                 prior = _PRIOR_CALLS * np.minimum(per_s * _WIDTHS, 1)
-                per_s = (counts[0] + prior) / (counts[1] + prior / per_s)
+                waited = counts[1] + self._waiting.get(key, 0.0)
+                per_s = (counts[0] + prior) / (waited + prior / per_s)
         return per_s
 
 
@@ -209,7 +251,9 @@ def index(per_s: Float64s) -> Float64s:
 def kind_of(node: Node) -> Kind:
     """The kind of a node. Cost: O(1)."""
     parent, place = node.parent, 0
-    if parent is not None and parent.parent is not None and parent.last_used_at > node.last_used_at:
+    if node.is_passed:
+        place = 1
+    elif parent is not None and parent.parent is not None and parent.last_used_at > node.last_used_at:
         place = 1 if len(parent.children) < _FEW_CHILDREN else 2
     if len(node.children) > 1:
         place += 3
