@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from random import Random
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from openclaw_cache.kv.lru import LRU
+from openclaw_cache.kv.rhythm import Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -16,8 +18,26 @@ if TYPE_CHECKING:
 
 Side = Literal["rhythm", "recency"]
 
+
+class Went(NamedTuple):
+    """A node that was chosen to go, and why.
+
+    `value` is in calls per second of room (`kv.rhythm`); `idle_s` and `gap_s` are its time since the last use and
+    between uses.
+    """
+
+    node: int
+    side: Side
+    value: float
+    idle_s: float
+    gap_s: float
+    num_calls: int
+    hint: str
+
+
 _NUM_CANDIDATES: Final = 128
 _NUM_JUDGES: Final = 16
+_MAX_WENT: Final = 64
 _VOTE_WEIGHT: Final = 0.01
 
 
@@ -31,13 +51,14 @@ class AgentAware:
     Of many leaves a sample of 128 is compared at a time, which costs little of the hit ratio (as in LHD).
     """
 
-    __slots__ = ("_random", "num_by_side", "score", "side")
+    __slots__ = ("_random", "num_by_side", "score", "side", "went")
 
     def __init__(self) -> None:
         self._random = Random(0)  # noqa: S311  a sample, the same in every run
         self.side: Side = "rhythm"
         self.score: dict[Side, float] = {"rhythm": 0.5, "recency": 0.5}
         self.num_by_side: dict[Side, int] = {"rhythm": 0, "recency": 0}
+        self.went: deque[Went] = deque(maxlen=_MAX_WENT)
 
     def victims(
         self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
@@ -52,7 +73,17 @@ class AgentAware:
             order = self._by_value(rest, reopened, now, rhythm)
         for node in order:
             self.num_by_side[self.side] += 1
+            self.went.append(_why(node, self.side, now, rhythm))
             yield node
+
+    def describe(self) -> dict[str, object]:
+        """Which side leads, how well each foretells the calls, how often each chose, and the last 64 choices."""
+        return {
+            "side": self.side,
+            "score": dict(self.score),
+            "num_chosen": dict(self.num_by_side),
+            "went": [each._asdict() for each in self.went],
+        }
 
     def _by_value(
         self, rest: list[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
@@ -86,3 +117,9 @@ class AgentAware:
                 self.score[side] += _VOTE_WEIGHT * ((num > 0) - self.score[side])  # type: ignore[index]
         is_behind = self.score["rhythm"] < self.score["recency"]
         self.side = "recency" if is_behind else "rhythm"
+
+
+def _why(node: Node, side: Side, now: float, rhythm: Rhythm) -> Went:
+    idle_s = max(0.0, now - node.last_used_at)
+    hint = Hint(node.hint).name.lower()
+    return Went(node.id, side, rhythm.value(node, now), idle_s, node.gap_s, node.num_calls, hint)

@@ -123,15 +123,16 @@ class Rhythm:
 
     def called(self, node: Node, now: float) -> None:
         """A node is called; `last_used_at` still says when it was before. Cost: O(1)."""
-        idle_s = max(0.0, now - node.last_used_at)
-        kind = kind_of(node)
+        idle_s, kind = max(0.0, now - node.last_used_at), kind_of(node)
+        node.hint, node.is_passed = Hint.NONE, False
         self.num_calls += 1
+        if not node.last_used_at:  # it outlived a restart: nobody knows when it was used
+            return
         if node.is_leaf:
             self._note(idle_s, kind)
         self._count(kind, idle_s, is_call=True)
         node.gap_s = _averaged(node.gap_s, idle_s) if node.num_calls else idle_s
         node.num_calls += 1
-        node.hint, node.is_passed = Hint.NONE, False
 
     def began(self, node: Node, now: float) -> None:
         """A node is new, with its first tokens. It goes on with the rhythm of the path that it continues."""
@@ -152,6 +153,8 @@ class Rhythm:
 
     def evicted(self, node: Node, now: float) -> None:
         """A node goes. What it had waited counts, and its rhythm is remembered for a while."""
+        if not node.last_used_at:
+            return
         self._count(kind_of(node), max(0.0, now - node.last_used_at), is_call=False)
         name = _name(node)
         self._ghosts.pop(name, None)
