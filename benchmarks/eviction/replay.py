@@ -1,7 +1,8 @@
 """A trace through the real radix tree, under a policy.
 
 A block of the trace is one token of the tree with one block each. Like the engine: a prompt is matched and its path
-pinned, room is made for what is new, then it is inserted.
+pinned, room is made for what is new, then it is inserted. A request takes no time: its hint
+counts at once.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def replay(trace: Trace, capacity: int, policy: Eviction) -> Outcome:
         fitting = ids[: match.num_tokens + min(num_new, capacity - num_held)]
         done = tree.insert(b"", fitting, np.zeros(len(fitting), np.int32), now=request.at)
         num_held += len(fitting) - match.num_tokens
+        tree.hint(done.node, request.hint)
         tree.unpin(match.node)
-        del done
     return outcome
 
 

@@ -24,6 +24,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from openclaw_cache.kv.rhythm import Hint
+
 Half = Literal["tune", "report", "whole"]
 
 _TEXT_BLOCK = 16
@@ -34,11 +36,12 @@ _START_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt: when it came (s), the ids of its blocks (int32 [n]), and its length."""
+    """A prompt: when it came (s), the ids of its blocks (int32 [n]), its length, how its reply will end."""
 
     at: float
     ids: NDArray[np.int32]
     num_tokens: int
+    hint: Hint = Hint.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +80,20 @@ def mooncake(folder: Path, half: Half) -> Trace:
     return _trace(rows, 512, [0.005, 0.01, 0.03, 0.06, 0.15, 0.5])
 
 
-def coding_agents(folder: Path, half: Half, num_users: int) -> Trace:
-    """Coding-agent sessions, `num_users` at a time; pauses over 600 s are cut to that."""
+def coding_agents(folder: Path, half: Half, num_users: int, *, has_hints: bool = False) -> Trace:
+    """Coding-agent sessions, `num_users` at a time; pauses over 600 s are cut to that.
+
+    `has_hints`: whether a reply asked for a tool or ended the turn is known to the cache, as it is to an engine.
+    """
     sessions = []
-    for name, _, rows in loader(folder).cc_weka_sessions():
+    for name, session, rows in loader(folder).cc_weka_sessions():
         if _is_in(half, name):
-            sessions.append([(row["t"], row["hash_ids"], row["input_length"]) for row in rows])
+            hints = _hints(session) if has_hints else [Hint.NONE] * len(rows)
+            pairs = zip(rows, hints, strict=True)
+            sessions.append([(row["t"], (row["hash_ids"], hint), row["input_length"]) for row, hint in pairs])
     rows = (
-        (at, _Numbered(number, ids), num_tokens)
-        for at, number, ids, num_tokens in _interleave(sessions, num_users)
+        (at, _Numbered(number, ids), num_tokens, hint)
+        for at, number, (ids, hint), num_tokens in _interleave(sessions, num_users)
     )
     return _trace(rows, 64, [0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5])
 
@@ -134,6 +142,7 @@ TRACES: dict[str, Callable[[Path, Half], Trace]] = {
     "mooncake": mooncake,
     "coding-40": lambda folder, half: coding_agents(folder, half, 40),
     "coding-100": lambda folder, half: coding_agents(folder, half, 100),
+    "coding-40-hints": lambda folder, half: coding_agents(folder, half, 40, has_hints=True),
     "ragpulse": ragpulse,
     "lmcache-8": lambda folder, half: lmcache_agents(folder, half, 8),
 }
@@ -146,6 +155,23 @@ class _Numbered(tuple):  # type: ignore[type-arg]
 
     def __new__(cls, number: int, ids: Iterable[int]) -> _Numbered:
         return super().__new__(cls, (np.asarray(ids, np.int64) + (number << 32)).tolist())
+
+
+def _hints(session: dict) -> list[Hint]:  # type: ignore[type-arg]
+    """What each reply of a session says of the next call, in the order of the loader's rows."""
+    found: list[tuple[float, Hint]] = []
+    by_stop = {"tool_use": Hint.TOOL, "end_turn": Hint.IDLE}
+
+    def walk(rows: list[dict], start: float) -> None:  # type: ignore[type-arg]
+        for row in rows:
+            at = start + (row.get("t") or 0.0)
+            if "sub" in row:
+                walk(row["sub"], at)
+            else:
+                found.append((at, by_stop.get(row.get("stop"), Hint.NONE)))
+
+    walk(session["requests"], 0.0)
+    return [hint for _, hint in sorted(found, key=lambda pair: pair[0])]
 
 
 def _is_in(half: Half, conversation: str) -> bool:
@@ -185,16 +211,14 @@ def _chained(
         yield at, tuple(ids), num_tokens
 
 
-def _trace(
-    rows: Iterable[tuple[float, tuple[int, ...], int]], block_tokens: int, ratios: list[float]
-) -> Trace:
+def _trace(rows: Iterable[tuple], block_tokens: int, ratios: list[float]) -> Trace:  # type: ignore[type-arg]
     """Renumber the blocks densely; capacities are shares of all blocks, rounded."""
     numbers: dict[int, int] = {}
     requests = []
-    for at, path, num_tokens in rows:
+    for at, path, num_tokens, *hint in rows:
         ids = np.array([numbers.setdefault(block, len(numbers)) for block in path], np.int32)
         if len(ids):
-            requests.append(Request(float(at), ids, num_tokens))
+            requests.append(Request(float(at), ids, num_tokens, *hint))
     num = len(numbers)
     return Trace(requests, block_tokens, num, [max(1, round(ratio * num)) for ratio in ratios])
 
