@@ -60,7 +60,7 @@ def replay(trace: Trace, capacity: int, policy: Eviction) -> Outcome:
         fitting = ids[: match.num_tokens + min(num_new, capacity - num_held)]
         done = tree.insert(b"", fitting, np.zeros(len(fitting), np.int32), now=request.at)
         num_held += len(fitting) - match.num_tokens
-        tree.hint(done.node, request.hint)
+        tree.rhythm.hint(done.node, request.hint)
         tree.unpin(match.node)
     return outcome
 

@@ -28,7 +28,7 @@ def tree_of(asked: list[tuple[list[int], float]], hint: Hint) -> tuple[RadixTree
         match = tree.match(b"", prompt)
         tree.touch(match, now)
         blocks = np.array([next(slots) for _ in tokens], np.int32)
-        tree.hint(tree.insert(b"", prompt, blocks, now=now).node, hint)
+        tree.rhythm.hint(tree.insert(b"", prompt, blocks, now=now).node, hint)
     return tree, now
 
 

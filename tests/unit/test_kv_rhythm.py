@@ -102,11 +102,11 @@ def test_an_ended_conversation_goes_first_until_it_is_called_again() -> None:
     for name, now in ((1, 0.0), (2, 1.0), (3, 2.0)):
         ask(tree, name, now=now)
     node = tree.match(ROOT, np.array([3], np.int32)).node
-    tree.hint(node, Hint.ENDED)
+    tree.rhythm.hint(node, Hint.ENDED)
     assert tree.rhythm.value(node, START + 3) == 0.0
     assert evict(tree, 1, AgentAware(), now=3.0) == [3]
     again = tree.match(ROOT, np.array([2], np.int32)).node
-    tree.hint(again, Hint.ENDED)
+    tree.rhythm.hint(again, Hint.ENDED)
     ask(tree, 2, now=4.0)
     assert again.hint == Hint.NONE
     assert tree.rhythm.value(again, START + 5) > 0

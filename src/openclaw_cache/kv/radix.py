@@ -27,7 +27,7 @@ from openclaw_cache.kv.match import Match, walk
 from openclaw_cache.kv.node import Flag, Node
 from openclaw_cache.kv.placement import Inserted
 from openclaw_cache.kv.removal import Dropped, Removal
-from openclaw_cache.kv.rhythm import Hint, Rhythm
+from openclaw_cache.kv.rhythm import Rhythm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ class RadixTree:
 
         Cost: O(matched tokens) of memory comparison and O(nodes of the path).
         """
-        self._check_tokens(tokens)
+        placement.check_tokens(tokens)
         top = self._roots.get(root)
         if top is None:
             return Match(root, 0, Node.top(-1, root, self.block_tokens))
@@ -116,10 +116,6 @@ class RadixTree:
                 node.num_hits += 1
                 node.last_used_at = max(now, node.last_used_at)
                 node.state = "hit"
-
-    def hint(self, node: Node, hint: Hint) -> None:
-        """Say what is known of the path's next call; the call itself ends it."""
-        node.hint = hint
 
     def pin(self, node: Node) -> None:
         """Keep the node and its ancestors from being evicted, until `unpin`. Later splits do not matter."""
@@ -184,7 +180,9 @@ class RadixTree:
         Raises:
             ValueError: the shapes do not fit, or a new block has no slot. Nothing was changed.
         """
-        num_blocks, all_flags = self._check_insertion(tokens, blocks, flags, tail, tier)
+        num_blocks, all_flags = placement.check_insertion(
+            tokens, blocks, flags, tail, tier, self.block_tokens
+        )
         if tail == NOWHERE:
             tokens = tokens[: num_blocks * self.block_tokens]
         top = self._roots.get(root) or Node.top(self._next_id(), root, self.block_tokens)
@@ -217,15 +215,14 @@ class RadixTree:
         held = Match(root, num_blocks * self.block_tokens, node).slots()[tier]
         return Inserted(node, held, np.concatenate(adopted), _slots(released))
 
-    def victims(
-        self, tier: Tier, num_blocks: int, policy: Eviction, *, now: float | None = None
-    ) -> list[Victim]:
+    def victims(self, tier: Tier, num_blocks: int, policy: Eviction, now: float = 0.0) -> list[Victim]:
         """Choose `num_blocks` blocks, or all there are, that `tier` may give up; removes nothing.
 
         Unpinned leaves of the tier give their tail (one block) and then their blocks from the end backwards;
-        a node that has none left opens its parent. Drop them in the order of the list. Cost: O(leaves).
+        a node that has none left opens its parent. Drop them in the order of the list. `now`: that of the last use if
+        it is earlier. Cost: O(leaves).
         """
-        return self._frontier.choose(tier, num_blocks, policy, self._now if now is None else now, self.rhythm)
+        return self._frontier.choose(tier, num_blocks, policy, max(now, self._now), self.rhythm)
 
     def drop(self, node: Node, tier: Tier, first: int, last: int) -> Dropped:
         """Forget the slots in `tier` of the node's blocks with index [first, last).
@@ -312,23 +309,6 @@ class RadixTree:
     def check_integrity(self) -> None:
         """Raise IntegrityError, naming the fault, unless all rules of the tree hold. Cost: O(tokens)."""
         inspection.check(self._roots, self.block_tokens, {tier: self._frontier.leaves(tier) for tier in Tier})
-
-    def _check_tokens(self, tokens: Int32s) -> None:
-        # Another dtype would be cast without a word, and a wrong id is a wrong answer.
-        if tokens.dtype != np.int32 or tokens.ndim != 1:
-            raise ValueError(f"tokens are int32 [n], not {tokens.dtype} {list(tokens.shape)}")
-
-    def _check_insertion(
-        self, tokens: Int32s, blocks: Int32s, flags: Flags | int, tail: int, tier: Tier
-    ) -> tuple[int, Flags]:
-        """Number of blocks, and the flags of each."""
-        self._check_tokens(tokens)
-        num_blocks, num_left = divmod(len(tokens), self.block_tokens)
-        if len(blocks) != num_blocks:
-            raise ValueError(f"{len(tokens)} tokens have {num_blocks} blocks, not {len(blocks)}")
-        if tail != NOWHERE and (not num_left or tier is not Tier.DEVICE):
-            raise ValueError("a tail is on the device and holds tokens after the last block boundary")
-        return num_blocks, np.broadcast_to(np.asarray(flags, np.uint8), num_blocks)
 
     def _next_id(self) -> int:
         self._last_id += 1

@@ -151,6 +151,10 @@ class Rhythm:
         elif parent is not None and parent.parent is not None and len(parent.children) < _FEW_CHILDREN:
             node.gap_s, node.num_calls = parent.gap_s, parent.num_calls
 
+    def hint(self, node: Node, hint: Hint) -> None:
+        """Say what is known of a path's next call. The call itself takes it off."""
+        node.hint = hint
+
     def evicted(self, node: Node, now: float) -> None:
         """A node goes. What it had waited counts, and its rhythm is remembered for a while."""
         if not node.last_used_at:
