@@ -116,7 +116,7 @@ async def driven(place: Place, settings: KvSettings, name: str) -> AsyncIterator
     engine = await asyncio.to_thread(
         lambda: Engine(
             model, settings, place.work_dir / name,
-            max_waiting=MAX_WAITING, say=faults.append, on_fault=faults.append,
+            max_waiting=MAX_WAITING, say=lambda _: None, on_fault=faults.append,
         )
     )  # fmt: skip
     try:

@@ -97,7 +97,7 @@ async def _converse(driving: Driven, system: str, agent: int, num_turns: int, lo
 
 
 def least_by_blocks(sequences: list[tuple[int, ...]]) -> int:
-    """Tokens to compute if each distinct prefix of whole blocks is, and each rest that no other sequence goes on from."""
+    """Tokens to compute if each distinct prefix of whole blocks is, and each rest that no other goes on from."""
     ordered = sorted(set(sequences))
     prefixes = {s[:end] for s in ordered for end in range(BLOCK, len(s) + 1, BLOCK)}
     ends = [s for s, after in pairwise([*ordered, ()]) if after[: len(s)] != s]

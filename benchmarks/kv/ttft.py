@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -18,6 +19,8 @@ DEVICE_RATIO = 1.3
 MEMCPY_FACTOR = 1.5
 WARM_UP_SEED = 999
 
+Summary = Callable[[Sequence[float]], float]
+
 
 @dataclass(slots=True)
 class Samples:
@@ -33,9 +36,13 @@ class Samples:
     peer_forward: list[float] = field(default_factory=list)
     memcpy: list[float] = field(default_factory=list)
 
-    @property
-    def host_bound_s(self) -> float:
-        return DEVICE_RATIO * median(self.own_forward) + MEMCPY_FACTOR * median(self.memcpy)
+    def device_ratio(self, of: Summary) -> float:
+        """First token with the prompt on the device ÷ one token's forward pass."""
+        return of(self.device) / of(self.own_forward)
+
+    def host_ratio(self, of: Summary) -> float:
+        """First token with the prompt on the host ÷ what it may take."""
+        return of(self.host) / (DEVICE_RATIO * of(self.own_forward) + MEMCPY_FACTOR * of(self.memcpy))
 
 
 async def measure(place: Place, lengths: list[int], rounds: int) -> Section:
@@ -96,29 +103,32 @@ def _section(samples: dict[int, Samples], rounds: int) -> Section:
         ("tokens", "", "median ms", "smallest ms", "", "target"),
     )
     for num, s in samples.items():
-        cold, device, own, host, disk = (
-            median(times) for times in (s.cold, s.device, s.own_forward, s.host, s.disk)
-        )
+        own, cold = median(s.own_forward), median(s.cold)
         rows = [
             ("cold", s.cold, ""),
-            ("device", s.device, f"{device / own:.2f} × forward, {cold / device:,.0f} × faster than cold"),
+            ("device", s.device, f"{_both(s.device_ratio)} × forward, cold ÷ {cold / median(s.device):,.0f}"),
             ("one-token forward", s.own_forward, ""),
             ("the same, transformers", s.peer_forward, f"{median(s.peer_forward) / own:.2f} × forward"),
-            ("host", s.host, f"{host / s.host_bound_s:.2f} × bound of {s.host_bound_s * 1e3:,.0f} ms"),
+            ("host", s.host, f"{_both(s.host_ratio)} × bound, cold ÷ {cold / median(s.host):,.0f}"),
             ("copy of the bytes", s.memcpy, f"{s.num_bytes / median(s.memcpy) / 1e9:.1f} GB/s"),
-            ("disk, after a restart", s.disk, f"{cold / disk:,.0f} × faster than cold"),
+            ("disk, after a restart", s.disk, f"cold ÷ {cold / median(s.disk):,.0f}"),
         ]
         targets = {"device": f"≤ {DEVICE_RATIO} × forward", "host": "≤ bound"}
         for name, times, note in rows:
             figures = [f"{value * 1e3:,.1f}" for value in (median(times), min(times))]
             section.rows.append((f"{num:,}", name, *figures, note, targets.get(name, "")))
         section.targets += [
-            Target(f"device-warm ÷ one-token forward, {num:,} tokens", device / own, DEVICE_RATIO),
-            Target(f"host-warm ÷ its bound, {num:,} tokens", host / s.host_bound_s, 1.0),
+            Target(f"device-warm ÷ one-token forward, {num:,} tokens", s.device_ratio(median), DEVICE_RATIO),
+            Target(f"host-warm ÷ its bound, {num:,} tokens", s.host_ratio(median), 1.0),
         ]
     section.notes = [
         f"{rounds} prompts of each length and one token more; device, host and floors three times each, in turn.",
         f"bound = {DEVICE_RATIO} × one-token forward + {MEMCPY_FACTOR} × copy of the prompt's fp16 bytes (numpy).",
+        "Ratios are of the medians, in brackets of the smallest.",
         "disk: a new engine on the same folder; its files are still in the page cache.",
     ]
     return section
+
+
+def _both(ratio: Callable[[Summary], float]) -> str:
+    return f"{ratio(median):.2f} ({ratio(min):.2f})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,15 +39,28 @@ class Chat:
     rows: list[Row] = field(default_factory=list)
 
     def ask(self, what: str, messages: list[dict[str, str]], **options: Any) -> list[dict[str, Any]]:
-        """Send one request; returns its choices. `what` names it in the table."""
+        """Send one request; returns its choices. `what` names it in the table.
+
+        Ends the program with one line and exit code 1 where the server is not there or refuses.
+        """
         body = {"model": self.model, "messages": messages, **options}
         # Without this a second run would be answered with the stored replies and compute nothing at all.
         headers = {"content-type": "application/json", "cache-control": "no-cache"}
         request = urllib.request.Request(
             f"{self.url}/v1/chat/completions", json.dumps(body).encode(), headers
         )
-        with urllib.request.urlopen(request, timeout=300) as reply:
-            answer = json.load(reply)
+        try:
+            with urllib.request.urlopen(request, timeout=300) as reply:
+                answer = json.load(reply)
+        except urllib.error.HTTPError as refused:
+            raise SystemExit(
+                f"{self.url} refused: {_reason(refused)} (its models: {self.url}/v1/models)"
+            ) from None
+        except (OSError, ValueError) as fault:
+            reason = getattr(fault, "reason", fault)
+            raise SystemExit(
+                f"no openclaw-cache answers at {self.url} ({reason}): start it with `make serve`, or name it with --url"
+            ) from None
         usage = answer["usage"]
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         self.rows.append(Row(what, usage["prompt_tokens"], cached, len(answer["choices"])))
@@ -67,6 +81,15 @@ class Chat:
                 f"{row.what:28} {row.num_choices:7} {row.num_prompt:7} {row.num_cached:7} {row.num_reused:7}"
             )
         print(f"{reused} of {needed} prompt tokens reused: {reused / needed:.0%}")
+
+
+def _reason(refused: urllib.error.HTTPError) -> str:
+    """What the server says is wrong, else its status."""
+    try:
+        message: str = json.load(refused)["error"]["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(refused)
+    return message
 
 
 def parse_options(description: str | None) -> argparse.Namespace:

@@ -22,13 +22,17 @@ NEXT = "Write the next sentence."
 DEPTH = 3
 NUM_BRANCHES = 3
 NUM_KEPT = 2
+REPEATED = -10.0
 
 Path = list[dict[str, str]]
 
 
-def score(choice: dict[str, Any]) -> float:
-    """Mean log probability of a reply's tokens."""
-    return fmean([token["logprob"] for token in choice["logprobs"]["content"]] or [0.0])
+def score(choice: dict[str, Any], path: Path) -> float:
+    """Mean log probability of a reply's tokens, less for saying what was said before."""
+    is_repeated = any(step["content"] == choice["message"]["content"] for step in path)
+    return REPEATED * is_repeated + fmean(
+        [token["logprob"] for token in choice["logprobs"]["content"]] or [0.0]
+    )
 
 
 def main() -> None:
@@ -45,7 +49,7 @@ def main() -> None:
             )  # fmt: skip
             for choice in choices:
                 step = {"role": "assistant", "content": choice["message"]["content"]}
-                found.append((total + score(choice), [*path, step, {"role": "user", "content": NEXT}]))
+                found.append((total + score(choice, path), [*path, step, {"role": "user", "content": NEXT}]))
         kept = sorted(found, key=lambda one: one[0], reverse=True)[:NUM_KEPT]
     if not options.json:
         print("\n".join(step["content"] for step in kept[0][1] if step["role"] == "assistant"))

@@ -114,7 +114,7 @@ class App:
         kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
         for kv_pod in kv_pods.values():
             self._stack.push_async_callback(kv_pod.aclose)
-        kv = KvAdmin(gateway, kv_pods)
+        kv = KvAdmin(gateway, kv_pods, {"default", *(key.namespace for key in server.keys)})
         admin = Admin(
             gateway=gateway,
             store=store,

@@ -51,6 +51,14 @@ ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", envvar="OPENCLAW_CACHE_CONFIG", help="YAML file.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PrefixCachingOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--enable-prefix-caching/--no-enable-prefix-caching",
+        help="The embedded engine's KV cache: kv_cache.enabled.",
+    ),
+]
+BlockSizeOption = Annotated[int | None, typer.Option(help="Tokens of a KV block: kv_cache.block_tokens.")]
 
 
 class EvictType(StrEnum):
@@ -75,21 +83,13 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 for any free one.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
-    enable_prefix_caching: Annotated[
-        bool | None,
-        typer.Option(
-            "--enable-prefix-caching/--no-enable-prefix-caching",
-            help="The embedded engine's KV cache: kv_cache.enabled.",
-        ),
-    ] = None,
-    block_size: Annotated[
-        int | None, typer.Option(help="Tokens of a KV block: kv_cache.block_tokens.")
-    ] = None,
+    enable_prefix_caching: PrefixCachingOption = None,
+    block_size: BlockSizeOption = None,
     set_: SetOption = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Show every setting and where it came from, then stop.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --print-config: print JSON.")] = False,
 ) -> None:
     """Run the gateway."""
     try:
@@ -138,17 +138,29 @@ def evict(
     type_: Annotated[EvictType, typer.Option("--type", help="What to evict.")] = EvictType.RESULT,
     namespace: Annotated[str | None, typer.Option(help="Only in this namespace.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
+    pinned: Annotated[
+        bool, typer.Option("--pinned", help="End the pins of matching prefixes too (types kv and all).")
+    ] = False,
     url: UrlOption = None,
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove stored replies, or KV of prompts, that match a pattern, for example "*finance*"."""
-    order = {"pattern": pattern, "type": type_.value, "namespace": namespace, "dry_run": dry_run}
+    """Remove stored replies, or cached prefixes, by a pattern.
+
+    A pattern must match the whole text: "*finance*" finds a part of it, "*" everything.
+    """
+    order = {
+        "pattern": pattern,
+        "type": type_.value,
+        "namespace": namespace,
+        "dry_run": dry_run,
+        "pinned": pinned,
+    }
     report = _client(url, data_dir).post("/admin/evict", order)
     if as_json:
         print_json(report)
         return
-    tables.print_evicted(report, pattern)
+    tables.print_evicted(report, pattern, pinned=pinned)
 
 
 @app.command()
@@ -158,7 +170,10 @@ def invalidate(
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make every stored reply of a model unreachable, at once and for good."""
+    """Make every stored reply of a model unreachable.
+
+    It holds at once and for good.
+    """
     done = _client(url, data_dir).post("/admin/invalidate", {"model": model})
     if as_json:
         print_json(done)
@@ -169,15 +184,22 @@ def invalidate(
 @app.command()
 def warm(
     file: Annotated[Path, typer.Argument(help="Prompts: text, JSON, JSONL, or an OpenClaw capture.")],
-    type_: Annotated[WarmType, typer.Option("--type", help="Which cache to fill.")] = WarmType.KV,
+    type_: Annotated[
+        WarmType, typer.Option("--type", metavar="kv", help="Which cache to fill.")
+    ] = WarmType.KV,
     model: Annotated[str | None, typer.Option(help="Whose; not needed with one embedded upstream.")] = None,
     pin: Annotated[str | None, typer.Option(help="Never evict them for so long: 1h.")] = None,
-    namespace: Annotated[str | None, typer.Option(help="Whose requests it is for.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Of the requests it is for. Without it: default.")
+    ] = None,
     url: UrlOption = None,
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute prompts ahead of the requests that begin with them. What is cached already costs nothing."""
+    """Compute prompts ahead of requests that begin with them.
+
+    What is cached already costs nothing.
+    """
     if type_ is not WarmType.KV:
         _fail(f"warm --type {type_.value} is not built yet: this version warms kv", EXIT_USAGE)
     try:
@@ -186,12 +208,13 @@ def warm(
     except (ConfigError, ValueError) as e:
         _fail(str(e), EXIT_USAGE)
     order = {"type": type_.value, "prompts": prompts, "model": model, "pin": pin_s, "namespace": namespace}
-    lines = kv_tables.warm_progress(_client(url, data_dir).lines("/admin/warm", order), len(prompts))
-    summary = kv_tables.warm_summary(lines, len(prompts))
+    answer = _client(url, data_dir).lines("/admin/warm", order)
+    lines = kv_tables.warm_progress(answer, len(prompts), as_json=as_json)
+    summary = kv_tables.warm_summary(lines, len(prompts), namespace)
     if as_json:
         print_json(summary)
     else:
-        kv_tables.print_warmed(summary)
+        kv_tables.print_warmed(summary, with_pins=pin is not None)
     if summary["num_warm"] < len(prompts) or summary["error"]:
         raise typer.Exit(EXIT_NO)
 
@@ -207,7 +230,10 @@ def tree(
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the tree of cached prefixes: green new, blue hit, red evicted."""
+    """Show the tree of cached prefixes.
+
+    Green: computed once. Blue: hit again. Red: evicted.
+    """
     query = {"limit": str(limit)} | ({"text": "1"} if text else {})
     query |= {"upstream": upstream} if upstream else {}
     shown = _client(url, data_dir).get(f"/admin/tree?{urlencode(query)}")
@@ -226,17 +252,32 @@ def engine(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")] = 8000,
     data_dir: Annotated[Path | None, typer.Option(help="Where models and KV are kept.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[str, typer.Option(help="Where it computes: auto, cpu, cuda or mps.")] = "auto",
+    enable_prefix_caching: PrefixCachingOption = None,
+    block_size: BlockSizeOption = None,
     set_: SetOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Tell of its start on stdout, one JSON object a line.")
+    ] = False,
 ) -> None:
-    """Run an embedded engine alone: a pod that a gateway elsewhere reaches as `kind: openai`."""
+    """Run an embedded engine alone, as a pod.
+
+    A gateway elsewhere reaches it as `kind: openai`. Its KV cache it shows and changes for its own machine only,
+    under /kv/status, /kv/tree, /kv/evict and /kv/warm; it has no /admin.
+    """
+    named: dict[str, object] = {
+        "server.data_dir": data_dir,
+        "kv_cache.enable_prefix_caching": enable_prefix_caching,
+        "kv_cache.block_size": block_size,
+    }
     try:
-        settings = load(config, overrides=_overrides(set_ or [], {"server.data_dir": data_dir})).settings
+        settings = load(config, overrides=_overrides(set_ or [], named)).settings
     except ConfigError as e:
         _fail(str(e), EXIT_USAGE)
     kv = settings.kv_cache.for_engine()
     command = engine_command(model, settings.server.data_dir, kv=kv, device=device)
-    os.execv(command[0], [*command, "--host", host, "--port", str(port)])  # noqa: S606 - our own, no shell
+    command += ["--host", host, "--port", str(port), *(["--json"] if as_json else [])]
+    os.execv(command[0], command)  # noqa: S606 - our own, no shell
 
 
 @app.command()
@@ -309,7 +350,10 @@ def _exit_codes() -> Iterator[None]:
     except UnreachableError as e:
         _fail(str(e), EXIT_UNREACHABLE)
     except RefusedError as e:
-        _fail(str(e), EXIT_USAGE if e.status < 500 else EXIT_NO)
+        is_usage = (
+            e.status < 500 and e.status != 409
+        )  # that one is no fault of the order: it cannot be done now
+        _fail(str(e), EXIT_USAGE if is_usage else EXIT_NO)
 
 
 def _say(line: str) -> None:

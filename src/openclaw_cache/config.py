@@ -181,12 +181,23 @@ def known_fields() -> list[str]:
 
 
 def _check_known(field: str, source: str) -> None:
-    known = [*known_fields(), *ALIASES]
-    if field in known:
-        return
-    near = difflib.get_close_matches(field, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-    raise ConfigError(f"{source}: unknown setting {field!r}: {hint}")
+    known = {name: ALIASES.get(name, name) for name in [*known_fields(), *ALIASES]}
+    if field not in known:
+        raise ConfigError(f"{source}: unknown setting {field!r}: {_hint(field, known)}")
+
+
+def _hint(wrong: str, known: Mapping[str, str]) -> str:
+    """What to write instead: a setting's own name where another spelling of it is the nearest.
+
+    Args:
+        wrong: What was written.
+        known: Every spelling → the own name of its setting.
+    """
+    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
+    if not near:
+        return f"known are {', '.join(known)}"
+    own = known[near[0]]
+    return f"did you mean {own!r}" + (f" (also called {near[0]!r})?" if near[0] != own else "?")
 
 
 def _read_yaml(file: Path) -> dict[str, object]:
@@ -248,18 +259,22 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def _read_env(env: Mapping[str, str]) -> list[_Given]:
-    known = {ENV_PREFIX + field.replace(".", "__").upper(): field for field in [*known_fields(), *ALIASES]}
+    known = {_variable(field): field for field in [*known_fields(), *ALIASES]}
     found: list[_Given] = []
     for name, text in env.items():
         if not name.startswith(ENV_PREFIX) or name in ENV_RESERVED or name.startswith(ENV_RESERVED_PREFIXES):
             continue
         field = known.get(name)
         if field is None:
-            near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-            raise ConfigError(f"environment: unknown variable {name}: {hint}")
+            own = {variable: _variable(ALIASES.get(known[variable], known[variable])) for variable in known}
+            raise ConfigError(f"environment: unknown variable {name}: {_hint(name, own)}")
         found.append(_Given(field, value_from_text(text, f"environment: {name}"), f"env {name}"))
     return found
+
+
+def _variable(field: str) -> str:
+    """The environment variable of a dotted field."""
+    return ENV_PREFIX + field.replace(".", "__").upper()
 
 
 def value_from_text(text: str, source: str) -> object:

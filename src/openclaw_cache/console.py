@@ -35,8 +35,9 @@ def new_table(*headers: str, **options: Any) -> Table:
 
 
 def printable(text: str) -> str:
-    """A text without what a terminal may take for a command: a model's name is any client's word."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """A text in one line, without what a terminal may take for a command: a model's name is any client's word."""
+    one_line = text.replace("\n", "\N{RETURN SYMBOL}")
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in one_line)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -37,48 +38,78 @@ def status_rows(kv: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     yield ", pins", _pins(kv.get("pins") or [])
     integrity = kv.get("integrity") or {}
     if integrity.get("ok") is False:
-        yield ", integrity", f"BROKEN, found {when(integrity.get('checked_at') or 0)}"
+        checked_at = integrity.get("checked_at")
+        yield ", integrity", f"BROKEN, found {when(checked_at)}" if checked_at else "BROKEN"
 
 
-def evicted_line(kv: Mapping[str, Any], verb: str) -> str:
-    """What `/admin/evict` says of KV."""
+def evicted_line(kv: Mapping[str, Any], verb: str, *, pinned: bool = False) -> str:
+    """What `/admin/evict` says of KV; `pinned` is whether pins were to end too."""
     line = f"{plural(kv['num_blocks'], 'KV block')} ({plural(kv['num_tokens'], 'token')}) {verb}"
     num_pinned = kv.get("num_pinned_blocks")
-    return f"{line}; {plural(num_pinned, 'pinned block')} kept" if num_pinned else line
+    if not num_pinned:
+        return line
+    return f"{line}; {plural(num_pinned, 'pinned block')} kept{'' if pinned else ' (--pinned ends pins too)'}"
 
 
 def print_tree(shown: Mapping[str, Any]) -> None:
     """Print the answer of `/admin/tree`: green new, blue hit, red evicted."""
-    top = Tree(Text(f"upstream {printable(str(shown['upstream']))}"))
-    branches: dict[Any, Tree] = {}
-    roots = dict.fromkeys({row.get("root") for row in shown["rows"]}, top)
-    if len(roots) > 1:  # one for each namespace, which nothing but its number is known of here
-        roots = {root: top.add(Text(f"namespace {root}")) for root in sorted(roots, key=str)}
-    for row in shown["rows"]:
-        above = branches.get(row.get("parent"), roots[row.get("root")])
-        branches[row.get("id")] = above.add(_node(row))
-    out.print(top)
-    if not shown["rows"]:
+    upstream, rows = printable(str(shown["upstream"])), shown["rows"]
+    if not shown.get("enabled", True):
+        out.print(f"upstream {upstream}: its KV cache is off (kv_cache.enabled: false)")
+        return
+    top = Tree(Text(f"upstream {upstream}"))
+    names = {root["root"]: root["namespace"] for root in shown.get("roots") or []}
+    branches = _root_branches(top, rows, names)
+    below = _by_parent(rows)
+    pending = deque((branches[root], row) for root in branches for row in below.get((root, None), ()))
+    while pending:
+        above, row = pending.popleft()
+        branch = above.add(_node(row))
+        pending.extend((branch, child) for child in below.get((row.get("root"), row.get("id")), ()))
+    out.print(top, soft_wrap=False)
+    if any(branches[root] is not top and root is not None and names.get(root) is None for root in branches):
+        out.print(
+            "namespace #N: neither `default` nor one of server.keys; of others the engine knows a salt only"
+        )
+    if not rows:
         out.print("nothing is cached yet")
     if shown["is_cut"]:
         out.print("… and more: see --limit")
 
 
-def warm_progress(lines: Iterable[Mapping[str, Any]], num_prompts: int) -> list[Mapping[str, Any]]:
-    """Read all lines of a warm-up, with a bar on a terminal while they come."""
-    console = Console(stderr=True)
+def warm_progress(
+    lines: Iterable[Mapping[str, Any]], num_prompts: int, *, as_json: bool
+) -> list[Mapping[str, Any]]:
+    """Read all lines of a warm-up, with a bar on a terminal while they come, else (but for JSON) a line for each."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     columns = (TextColumn("warming"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    has_bar = sys.stderr.isatty() and (as_json or sys.stdout.isatty())
     taken: list[Mapping[str, Any]] = []
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not has_bar) as progress:
         task = progress.add_task("warming", total=num_prompts)
         for line in lines:
             taken.append(line)
             if "index" in line:
                 progress.advance(task)
+                if not (as_json or has_bar):
+                    out.print(_warmed(line, num_prompts))
+                elif not as_json and line.get("error"):
+                    console.print(_warmed(line, num_prompts))
     return taken
 
 
-def warm_summary(lines: Iterable[Mapping[str, Any]], num_prompts: int) -> dict[str, Any]:
+def _warmed(line: Mapping[str, Any], num_prompts: int) -> str:
+    """What became of one prompt."""
+    which = f"prompt {line['index'] + 1:,} of {num_prompts:,}"
+    if line.get("error"):
+        return f"{which} failed: {printable(str(line['error']))}"
+    num_computed = line.get("num_computed_tokens") or 0
+    return f"{which}: {plural(line.get('num_tokens') or 0, 'token')}, {num_computed:,} computed"
+
+
+def warm_summary(
+    lines: Iterable[Mapping[str, Any]], num_prompts: int, namespace: str | None
+) -> dict[str, Any]:
     """What a warm-up came to, from its lines. A prompt that no line tells of is not warm."""
     done: Mapping[str, Any] = {"error": "the server ended its answer too early"}
     by_index: dict[int, Mapping[str, Any]] = {}
@@ -89,6 +120,7 @@ def warm_summary(lines: Iterable[Mapping[str, Any]], num_prompts: int) -> dict[s
             done = line
     warm = [line for line in by_index.values() if not line.get("error")]
     return {
+        "namespace": namespace or "default",
         "num_prompts": num_prompts,
         "num_warm": len(warm),
         "num_tokens": sum(line.get("num_tokens") or 0 for line in warm),
@@ -100,19 +132,47 @@ def warm_summary(lines: Iterable[Mapping[str, Any]], num_prompts: int) -> dict[s
     }
 
 
-def print_warmed(summary: Mapping[str, Any]) -> None:
-    """Print what a warm-up came to."""
-    for failed in summary["failed"]:
-        out.print(printable(f"prompt {failed['index'] + 1} failed: {failed['error']}"))
+def print_warmed(summary: Mapping[str, Any], *, with_pins: bool) -> None:
+    """Print what a warm-up came to; `with_pins` all pins that there are now."""
     if summary["error"]:
         out.print(printable(f"broken off: {summary['error']}"))
     num_warm = f"{summary['num_warm']:,} of {plural(summary['num_prompts'], 'prompt')} warm"
-    tokens = (
-        f"{summary['num_computed_tokens']:,} tokens computed, {summary['num_cached_tokens']:,} were cached"
-    )
-    out.print(f"{num_warm}: {tokens}")
-    if summary["pins"]:
-        out.print(f"pinned: {_pins(summary['pins'])}")
+    computed = f"{plural(summary['num_computed_tokens'], 'token')} computed"
+    num_there = summary["num_cached_tokens"]
+    there = f"{num_there:,} {'was' if num_there == 1 else 'were'} there already"
+    out.print(f"{num_warm} for namespace {printable(summary['namespace'])}: {computed}, {there}")
+    if with_pins:
+        out.print(f"pins now: {_pins(summary['pins'])}")
+
+
+def _root_branches(
+    top: Tree, rows: Iterable[Mapping[str, Any]], names: Mapping[Any, str | None]
+) -> dict[Any, Tree]:
+    """A branch for each namespace; none of its own for the only one if its name is not known."""
+    roots = sorted({row.get("root") for row in rows}, key=lambda root: (root is None, root))
+    if len(roots) == 1 and names.get(roots[0]) is None:
+        return {roots[0]: top}
+    return {root: top.add(Text(_namespace(root, names))) for root in roots}
+
+
+def _namespace(root: Any, names: Mapping[Any, str | None]) -> str:
+    if root is None:
+        return "namespaces with nothing left in the cache"
+    name = names.get(root)
+    return f"namespace #{root}" if name is None else f"namespace {printable(name)}"
+
+
+def _by_parent(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, Any], list[Mapping[str, Any]]]:
+    """(root, parent's id) → rows below it in their order; None for the parent where it is not among the rows.
+
+    An evicted parent may come after its children: they were evicted before it.
+    """
+    known = {(row.get("root"), row.get("id")) for row in rows}
+    below: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        root, parent = row.get("root"), row.get("parent")
+        below.setdefault((root, parent if (root, parent) in known else None), []).append(row)
+    return below
 
 
 def _node(row: Mapping[str, Any]) -> Text:
@@ -152,8 +212,8 @@ def _hit_ratio(kv: Mapping[str, Any]) -> str:
 
 def _pins(pins: list[Mapping[str, Any]]) -> str:
     shown = [
-        f"{pin.get('id')} ({plural(pin.get('num_tokens') or 0, 'token')}, "
-        + (f"until {when(pin['expires_at'])})" if pin.get("expires_at") else "for good)")
+        f"{pin.get('id')} ({plural(pin.get('num_tokens') or 0, 'token')}"
+        + (f", until {when(pin['expires_at'])})" if pin.get("expires_at") else ")")
         for pin in pins[:_MOST_PINS]
     ]
     if len(pins) > _MOST_PINS:

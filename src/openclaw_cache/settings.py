@@ -20,6 +20,7 @@ from pydantic import (
 from openclaw_cache.units import parse_duration, parse_ratio, parse_size, parse_size_or_auto
 
 Size = Annotated[int, BeforeValidator(parse_size)]
+_MOST_BYTES = 2**60
 SizeOrAuto = Annotated[int | Literal["auto"], BeforeValidator(parse_size_or_auto)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Ratio = Annotated[float, BeforeValidator(parse_ratio)]
@@ -141,14 +142,14 @@ class KvCacheSettings(_Section):
 
     enabled: bool = True
     block_tokens: int = Field(16, ge=1, le=512)
-    chunk_size: int = Field(512, gt=0)
+    chunk_size: int = Field(512, gt=0, le=2**20)
     compression: Literal["fp32", "fp16", "bf16", "int8"] = "fp16"
     preallocation: Ratio = 0.8
-    max_concurrent: int = Field(32, ge=1)
+    max_concurrent: int = Field(32, ge=1, le=4096)
     reserve: Ratio = 0.2
     device: SizeOrAuto = "auto"
-    host: Size = Field(2 * 10**9, ge=0)
-    disk: Size = Field(20 * 10**9, ge=0)
+    host: Size = Field(2 * 10**9, ge=0, le=_MOST_BYTES)
+    disk: Size = Field(20 * 10**9, ge=0, le=_MOST_BYTES)
     write: Literal["through", "back"] = "through"
     eviction: Literal["lru", "s3fifo"] = "lru"
     io_timeout: Duration = Field(5.0, gt=0)
@@ -177,6 +178,8 @@ class KvCacheSettings(_Section):
     def _has_a_device_tier(cls, value: int | str) -> int | str:
         if value == 0:
             raise ValueError("the engine computes in this tier: write a size, or enabled: false")
+        if isinstance(value, int) and value > _MOST_BYTES:
+            raise ValueError(f"at most {_MOST_BYTES} bytes")
         return value
 
     @field_validator("disk", mode="before")

@@ -39,9 +39,11 @@ def print_status(shown: dict[str, Any]) -> None:
     table.add_row("requests", requests or "none yet")
     hits = f"{ratio['num_hits']:,} of {ratio['num_lookups']:,}"
     table.add_row("hit ratio, 15 min", f"{ratio['ratio']:.3f} ({hits})" if ratio["num_lookups"] else "–")
-    table.add_row("tokens not computed", f"{shown['saved_tokens']:,}")
+    table.add_row("tokens not computed", _saved(shown["saved_tokens"]))
     used, allowed = size(memory["memory_bytes"]), size(memory["capacity_bytes"])
-    table.add_row("result cache, memory", f"{memory['num_entries']:,} entries, {used} of {allowed}")
+    table.add_row(
+        "result cache, memory", f"{plural(memory['num_entries'], 'entry', 'entries')}, {used} of {allowed}"
+    )
     for upstream in shown["upstreams"]:
         for name, value in kv_tables.status_rows(upstream.get("kv")):
             table.add_row(f"kv {printable(upstream['name'])}{name}", printable(value))
@@ -51,13 +53,13 @@ def print_status(shown: dict[str, Any]) -> None:
     out.print(table)
 
 
-def print_evicted(report: dict[str, Any], pattern: str) -> None:
-    """Print the answer of `/admin/evict`."""
+def print_evicted(report: dict[str, Any], pattern: str, *, pinned: bool = False) -> None:
+    """Print the answer of `/admin/evict`; `pinned` is whether pins were to end too."""
     verb = "would go" if report["dry_run"] else "removed"
     if "num_matched" in report:
         _print_evicted_replies(report, verb)
     if "kv" in report:
-        out.print(kv_tables.evicted_line(report["kv"], verb))
+        out.print(kv_tables.evicted_line(report["kv"], verb, pinned=pinned))
     if not (report.get("num_matched") or report.get("kv", {}).get("num_blocks")) and "*" not in pattern:
         out.print(
             f'note: a pattern must match the whole text; for a part of it write "*{printable(pattern)}*"'
@@ -77,7 +79,8 @@ def _print_evicted_replies(report: dict[str, Any], verb: str) -> None:
             table.add_row("…", "", "", f"and {hidden:,} more")
         out.print(table)
     if report["num_corrupt"]:
-        out.print(f"{report['num_corrupt']} unreadable entries {verb} too")
+        corrupt = plural(report["num_corrupt"], "unreadable entry", "unreadable entries")
+        out.print(f"{corrupt} {verb} too")
 
 
 def print_invalidated(done: dict[str, Any]) -> None:
@@ -94,6 +97,12 @@ def print_invalidated(done: dict[str, Any]) -> None:
         out.print("note: the store keeps no append-only file; if it loses its data, everything is recomputed")
 
 
+def _saved(by_layer: dict[str, int]) -> str:
+    """Tokens that no model had to compute, in all and by the cache that had them."""
+    parts = ", ".join(f"{layer} cache {num_tokens:,}" for layer, num_tokens in by_layer.items())
+    return f"{sum(by_layer.values()):,} ({parts})"
+
+
 def _upstream(shown: dict[str, Any]) -> str:
     models = ", ".join(shown["models"])
     if shown["kind"] != "embedded":
@@ -107,4 +116,4 @@ def _store(shown: dict[str, Any]) -> str:
     if not server:
         return f"{shown['kind']}, DOWN: {shown.get('reason', 'unknown')}"
     bound = f" of {size(server['max_bytes'])}" if server["max_bytes"] else ""
-    return f"{shown['kind']}, up, {server['num_keys']:,} keys, {size(server['used_bytes'])}{bound}"
+    return f"{shown['kind']}, up, {plural(server['num_keys'], 'key')}, {size(server['used_bytes'])}{bound}"

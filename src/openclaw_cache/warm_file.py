@@ -8,6 +8,8 @@ Understood are, in JSON or one in each line (JSONL), alone or in a list:
 - a capture, `{"requests": [{"body": {…}}, …]}`, or its requests `{"body": {…}}` alone: of each chat request only
   what all turns have in common, its leading system messages and its tools;
 
+of OpenAI's chat API only: requests of Anthropic's, whose system prompt is no message, are refused;
+
 and any other text, which is one prompt of a user. A file named `.txt` or `.md` is always that.
 """
 
@@ -25,6 +27,7 @@ Prompt = dict[str, Any]
 
 _PLAIN_SUFFIXES = (".txt", ".md")
 _LEADING_ROLES = ("system", "developer")
+_ANTHROPIC = "a request of Anthropic's API, whose `system` field is not read: only OpenAI chat requests are"
 
 
 class _FaultError(Exception):
@@ -98,14 +101,22 @@ def _prompts(value: Any) -> Iterator[Prompt]:
     """The prompts that one value stands for. Raises _FaultError."""
     match value:
         case {"requests": list(requests)}:
-            num_chats = 0
-            for request in requests:
-                body = request.get("body") if isinstance(request, dict) else None
-                if isinstance(body, dict) and "messages" in body:
-                    num_chats += 1
-                    yield from _common_part(body)
-            if not num_chats:
-                raise _FaultError("a capture, but none of its requests is a chat with `messages`")
+            bodies = [request.get("body") for request in requests if isinstance(request, dict)]
+            chats = [body for body in bodies if isinstance(body, dict) and "messages" in body]
+            readable = [body for body in chats if not _is_anthropic(body)]
+            if not readable:
+                fault = (
+                    f"each chat is {_ANTHROPIC}"
+                    if chats
+                    else "none of its requests is a chat with `messages`"
+                )
+                raise _FaultError(f"a capture, but {fault}")
+            for body in readable:
+                yield from _common_part(body)
+        case {"messages": _} as body if _is_anthropic(body):
+            raise _FaultError(_ANTHROPIC)
+        case {"body": {"messages": _} as body} if _is_anthropic(body):
+            raise _FaultError(_ANTHROPIC)
         case {"body": {"messages": _} as body}:
             yield from _common_part(body)
         case {"messages": _}:
@@ -119,6 +130,13 @@ def _prompts(value: Any) -> Iterator[Prompt]:
                 'expected {"prompt": …}, {"text": …} or {"messages": […]}, each with something in it, '
                 "or a capture with `requests`"
             )
+
+
+def _is_anthropic(body: dict[str, Any]) -> bool:
+    """Whether a chat request is one of Anthropic's: it has a field `system`, or tools that are no functions."""
+    tools = body.get("tools")
+    described = [t for t in tools if isinstance(t, dict)] if isinstance(tools, list) else []
+    return "system" in body or any("input_schema" in tool for tool in described)
 
 
 def _common_part(body: dict[str, Any]) -> Iterator[Prompt]:

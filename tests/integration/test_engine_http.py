@@ -19,7 +19,9 @@ PARIS = "The capital of France is Paris."
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pod(model_data_dir: Path) -> AsyncIterator[EmbeddedPod]:
-    async with EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, max_waiting=0) as pod:
+    # One request at a time, and nothing that outlives the test in the folder of the models.
+    kv = {"max_concurrent": 1, "host_bytes": 0, "disk_bytes": 0, "preallocation": 0.0}
+    async with EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, max_waiting=0, kv=kv) as pod:
         await pod.wait_ready(120)
         yield pod
 
@@ -54,7 +56,27 @@ async def test_a_stream_says_the_same_and_ends_with_usage(client: openai.AsyncOp
     assert chunks[-1].choices == []
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.completion_tokens == 7
+    assert chunks[-1].usage.prompt_tokens_details is not None
+    assert chunks[-1].usage.prompt_tokens_details.cached_tokens == 32  # of 37: whole blocks of 16
     assert len({chunk.id for chunk in chunks}) == 1
+
+
+async def test_another_namespace_has_nothing_cached_and_gets_the_same_answer(
+    client: openai.AsyncOpenAI,
+) -> None:
+    cached = []
+    for _ in range(2):
+        raw = await client.chat.completions.with_raw_response.create(
+            model="smollm2-135m", messages=FRANCE, extra_headers={"x-openclaw-kv-salt": "c0ffee"}
+        )
+        reply = raw.parse()
+        assert reply.choices[0].message.content == PARIS
+        assert reply.usage is not None
+        assert reply.usage.prompt_tokens_details is not None
+        cached.append(reply.usage.prompt_tokens_details.cached_tokens)
+    assert cached == [0, 32]
+    # The four tokens of the third block are there too, the last one is computed for what follows it.
+    assert raw.headers["x-openclaw-kv"] == "computed=1, device=32, host=0, disk=0, copied=4"
 
 
 async def test_logprobs_and_choices_come_as_asked(client: openai.AsyncOpenAI) -> None:

@@ -1,10 +1,12 @@
 """The life of the engine's process: it comes back when killed, and never outlives its parent."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import aiohttp
@@ -17,6 +19,10 @@ FRANCE = {
     "model": "smollm2-135m",
     "messages": [{"role": "user", "content": "What is the capital of France?"}],
 }
+
+
+# Little memory, and nothing that outlives the test in the folder of the models.
+SMALL = {"device_bytes": 100_000_000, "host_bytes": 0, "disk_bytes": 0, "preallocation": 0.0}
 
 
 def is_running(pid: int) -> bool:
@@ -45,7 +51,7 @@ async def answer(pod: EmbeddedPod) -> str:
 @pytest.mark.model
 async def test_a_killed_engine_is_started_again_and_a_stopped_one_is_gone(model_data_dir: Path) -> None:
     said: list[str] = []
-    pod = EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, on_event=said.append)
+    pod = EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, kv=SMALL, on_event=said.append)
     assert (pod.state, pod.url) == ("stopped", None)
     async with pod:
         assert pod.state == "starting"
@@ -77,7 +83,7 @@ async def test_the_engine_ends_when_its_parent_is_killed(model_data_dir: Path) -
 import asyncio, pathlib
 from openclaw_cache.engine.pod import EmbeddedPod
 async def main():
-    async with EmbeddedPod(model="smollm2-135m", data_dir=pathlib.Path({str(model_data_dir)!r})) as pod:
+    async with EmbeddedPod(model="smollm2-135m", data_dir=pathlib.Path({str(model_data_dir)!r}), kv={SMALL}) as pod:
         while pod.url is None:
             await asyncio.sleep(0.01)
         print(pod.pid, flush=True)
@@ -114,9 +120,29 @@ async def test_a_model_that_cannot_be_loaded_fails_for_good_with_the_engines_rea
 
 @pytest.mark.model
 async def test_waiting_for_an_engine_that_takes_longer_says_what_it_is_doing(model_data_dir: Path) -> None:
-    async with EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir) as pod:
+    async with EmbeddedPod(model="smollm2-135m", data_dir=model_data_dir, kv=SMALL) as pod:
         with pytest.raises(TimeoutError, match="not ready after 0"):
             await pod.wait_ready(0.01)
         pid = pod.pid
     if pid is not None:
         await gone(pid)
+
+
+@pytest.mark.model
+def test_an_engine_alone_tells_programs_its_port_and_people_what_to_try(model_data_dir: Path) -> None:
+    kv = json.dumps(SMALL)
+    with subprocess.Popen(
+        [sys.executable, "-m", "openclaw_cache.engine", "--model", "smollm2-135m", "--json", "--kv", kv,
+         "--data-dir", str(model_data_dir)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as engine:  # fmt: skip
+        assert engine.stdout is not None
+        listening, ready = (json.loads(engine.stdout.readline()) for _ in range(2))
+        url = f"http://127.0.0.1:{listening['port']}"
+        with urllib.request.urlopen(f"{url}/kv/status", timeout=30) as reply:
+            assert json.load(reply)["enabled"] is True
+        engine.terminate()
+        _, said = engine.communicate(timeout=60)
+    assert (listening["event"], ready["event"], ready["model"]) == ("listening", "ready", "smollm2-135m")
+    assert f"engine: listening on {url}\n" in said
+    assert f"\n  curl -i {url}/v1/chat/completions " in said

@@ -121,8 +121,11 @@ async def test_status_names_why_an_engine_does_not_tell_and_does_not_wait_for_it
 @pytest.mark.parametrize(
     ("asked", "sent"),
     [
-        ({"pattern": "*"}, {"pattern": None, "salt": None, "dry_run": False}),
-        ({"pattern": "*fin*", "dry_run": True}, {"pattern": "*fin*", "salt": None, "dry_run": True}),
+        ({"pattern": "*"}, {"pattern": None, "salt": None, "dry_run": False, "pinned": False}),
+        (
+            {"pattern": "*fin*", "dry_run": True, "pinned": True},
+            {"pattern": "*fin*", "salt": None, "dry_run": True, "pinned": True},
+        ),
     ],
 )
 async def test_evict_asks_the_engine_and_reports_what_it_says(
@@ -140,6 +143,24 @@ async def test_evict_asks_the_engine_and_reports_what_it_says(
 async def test_evict_in_a_namespace_means_its_salt(gateway: Served, engine: FakeEngine) -> None:
     await order(gateway, "evict", {"type": "kv", "pattern": "*", "namespace": "default/team"})
     assert engine.seen("POST /kv/evict")[0]["salt"] == salt(gateway, "default/team")
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"type": "kv", "pattern": ""}, '"*" is everything'),
+        ({"type": "result", "pattern": ""}, '"*" is everything'),
+        ({"type": "result", "pattern": "*", "pinned": True}, "only KV can be pinned"),
+        ({"type": "kv", "pattern": "*", "pined": True}, "did you mean 'pinned'?"),
+    ],
+)
+async def test_an_eviction_that_cannot_be_meant_is_refused_by_name(
+    gateway: Served, engine: FakeEngine, body: Any, named: str
+) -> None:
+    refused = await order(gateway, "evict", body)
+    assert refused.status == 400
+    assert named in refused.json()["error"]["message"]
+    assert engine.seen("POST /kv/evict") == []
 
 
 async def test_evict_all_removes_stored_replies_and_kv(gateway: Served, engine: FakeEngine) -> None:
@@ -253,10 +274,27 @@ async def test_the_tree_has_no_prompt_text_unless_it_is_asked_for(
     assert b"Finn" not in shown.body
     assert [row["num_tokens"] for row in shown.json()["rows"]] == [512, 20, 9]
     shown = await gateway.get("/admin/tree?text=1&limit=2&upstream=local")
-    assert shown.json() == {"upstream": "local", "rows": ROWS[:2], "is_cut": False}
+    assert shown.json() == {
+        "upstream": "local", "enabled": True, "roots": [], "rows": ROWS[:2], "is_cut": False
+    }  # fmt: skip
     assert [query for what, query, _, _ in engine.calls if what == "GET /kv/tree"] == [
         {"limit": "200", "text": "0"}, {"limit": "2", "text": "1"},
     ]  # fmt: skip
+
+
+async def test_the_tree_names_the_namespaces_of_the_settings_and_tells_no_salt(
+    tmp_path: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "EmbeddedPod", lambda **options: FakePod(engine, **options))
+    keys = [{"key": "client-key", "namespace": "team-a"}]
+    async with served(tmp_path, [], upstreams=[EMBEDDED], server__keys=keys) as gateway:
+        names = ["team-a", "default/x", "default"]
+        engine.tree_fields = {"roots": [{"root": i, "salt": salt(gateway, n)} for i, n in enumerate(names)]}
+        shown = await gateway.get("/admin/tree")
+        assert shown.json()["roots"] == [
+            {"root": 0, "namespace": "team-a"}, {"root": 1, "namespace": None}, {"root": 2, "namespace": "default"},
+        ]  # fmt: skip
+        assert not any(salt(gateway, name).encode() in shown.body for name in names)
 
 
 @pytest.mark.parametrize(
@@ -368,11 +406,63 @@ async def test_the_warm_command_sends_the_files_prompts_and_sums_up(
     code, out, err = await command(gateway, "warm", str(file), "--pin", "1h", "--namespace", "team")
     assert (code, err) == (0, "")
     assert out.startswith(
-        "2 of 2 prompts warm: 136 tokens computed, 64 were cached\npinned: p1 (100 tokens, until"
+        "prompt 1 of 2: 100 tokens, 68 computed\n"
+        "prompt 2 of 2: 100 tokens, 68 computed\n"
+        "2 of 2 prompts warm for namespace team: 136 tokens computed, 64 were there already\n"
+        "pins now: p1 (100 tokens, until"
     )
     (sent,) = engine.seen("POST /kv/warm")
     assert sent["prompts"] == [{"messages": [{"role": "user", "content": "a"}]}, {"text": "b"}]
     assert (sent["pin_s"], sent["salt"]) == (3600.0, salt(gateway, "team"))
+
+
+async def test_the_warm_command_tells_of_pins_only_when_it_was_to_pin(
+    gateway: Served, engine: FakeEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("hi")
+    pins = [{"id": "older", "num_tokens": 100, "expires_at": None}]
+    engine.warm_lines = lambda _: [{"index": 0, "num_tokens": 1}, {"done": True, "pins": pins}]
+    code, out, _ = await command(gateway, "warm", str(file))
+    assert (code, "older" in out, "for namespace default:" in out) == (0, False, True)
+    code, out, _ = await command(gateway, "warm", str(file), "--pin", "1h")
+    assert (code, out.splitlines()[-1]) == (0, "pins now: older (100 tokens)")
+    code, out, _ = await command(gateway, "warm", str(file), "--json")
+    assert (code, json.loads(out)["namespace"]) == (0, "default")
+
+
+async def test_each_warmed_prompt_is_a_line_in_a_pipe_as_soon_as_it_is_done(
+    gateway: Served, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.pause = asyncio.Event()
+    file = tmp_path / "prompts.txt"
+    file.write_text("hi")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "openclaw_cache", "warm", str(file), "--url", gateway.url,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        assert await process.stdout.readline() == b"prompt 1 of 1: 100 tokens, 68 computed\n"
+        engine.pause.set()
+        assert await process.wait() == 0
+
+
+async def test_the_warm_command_says_no_where_prefix_caching_is_off(
+    gateway: Served, engine: FakeEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("hi")
+    engine.refusal = (409, "prefix caching is off")
+    code, out, err = await command(gateway, "warm", str(file))
+    assert (code, out) == (1, "")
+    assert "prefix caching is off" in err
+
+
+async def test_the_tree_command_says_that_the_cache_is_off(gateway: Served, engine: FakeEngine) -> None:
+    engine.tree_fields = {"enabled": False, "rows": []}
+    code, out, _ = await command(gateway, "tree")
+    assert (code, out) == (0, "upstream local: its KV cache is off (kv_cache.enabled: false)\n")
 
 
 async def test_the_warm_command_says_no_where_a_prompt_failed_or_the_engine_died(
@@ -386,7 +476,7 @@ async def test_the_warm_command_says_no_where_a_prompt_failed_or_the_engine_died
     ]
     code, out, _ = await command(gateway, "warm", str(file))
     assert code == 1
-    assert "prompt 1 failed: longer than the window\n0 of 1 prompt warm" in out
+    assert "prompt 1 of 1 failed: longer than the window\n0 of 1 prompt warm" in out
     code, out, _ = await command(gateway, "warm", str(file), "--json")
     assert (code, json.loads(out)["failed"]) == (1, [{"index": 0, "error": "longer than the window"}])
     engine.breaks_after = 0
@@ -403,13 +493,22 @@ async def test_the_tree_command_shows_text_only_when_asked(gateway: Served) -> N
     assert json.loads((await command(gateway, "tree", "--text", "--json"))[1])["rows"] == ROWS
 
 
-async def test_the_status_and_evict_commands_tell_of_kv(gateway: Served) -> None:
+async def test_the_status_and_evict_commands_tell_of_kv(gateway: Served, engine: FakeEngine) -> None:
+    for _ in range(2):  # the first has 80 of 85 prompt tokens from the KV cache, the second is a stored reply
+        await gateway.ask(chat(model="m"))
     code, out, _ = await command(gateway, "status")
     assert code == 0
+    assert "tokens not computed │ 166 (result cache 86, kv cache 80)" in " ".join(out.split())
+    assert "1 entry, " in out
     assert "kv local, hit ratio" in out
     assert "120 of 4,096 blocks" in out
     code, out, _ = await command(gateway, "--evict", "--type=kv", "--pattern=*", "--dry-run")
-    assert (code, out) == (0, "7 KV blocks (112 tokens) would go; 2 pinned blocks kept\n")
+    assert (code, out) == (
+        0,
+        "7 KV blocks (112 tokens) would go; 2 pinned blocks kept (--pinned ends pins too)\n",
+    )
+    await command(gateway, "evict", "--type", "kv", "--pattern", "*", "--pinned")
+    assert [sent["pinned"] for sent in engine.seen("POST /kv/evict")] == [False, True]
 
 
 async def test_commands_for_a_loading_engine_say_no(gateway: Served, tmp_path: Path) -> None:

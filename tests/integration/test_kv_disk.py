@@ -68,6 +68,21 @@ def python(code: str, *args: str) -> subprocess.Popen[str]:
 # What is written comes back
 
 
+@pytest.mark.parametrize("has_holes", [True, False])
+def test_what_is_forgotten_can_not_be_read_from_the_file_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_holes: bool
+) -> None:
+    if not has_holes:
+        monkeypatch.setattr("sys.platform", "elsewhere")
+    store = opened(tmp_path)
+    store.write(slots(0, 1, 2, 3), [record_of(i) for i in range(4)], payloads([0, 1, 2, 3]))
+    store.forget(slots(1, 2, 9))  # slot 9 lies beyond the end of the file
+    content = (store.folder / "data").read_bytes()
+    store.close()
+    expected = [payload_of(name_of(0)), bytes(2 * BLOCK_BYTES), payload_of(name_of(3))]
+    assert content == b"".join(expected)
+
+
 def test_the_files_take_what_hand_arithmetic_says(tmp_path: Path) -> None:
     folder = written(tmp_path, 0, 1, 2)
     assert (folder / "data").stat().st_size == 3 * (3 * 2 * 4 * 2 * 4 * 2)

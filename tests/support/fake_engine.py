@@ -65,6 +65,8 @@ class FakeEngine:
         self.pause: asyncio.Event | None = None
         """Waited for after the first line of a warm-up."""
         self.warm_ended = asyncio.Event()
+        self.tree_fields: dict[str, Json] = {}
+        """What /kv/tree tells besides rows: `enabled`, `roots`."""
         self.kv_header: str | None = "computed=5, device=64, host=16, disk=0"
         self.url = ""
 
@@ -105,7 +107,8 @@ class FakeEngine:
                     await asyncio.sleep(60)
                 return web.json_response(self.status)
             case "GET /kv/tree":
-                return web.json_response({"rows": ROWS[: int(request.query["limit"])], "is_cut": False})
+                rows = ROWS[: int(request.query["limit"])]
+                return web.json_response({"rows": rows, "is_cut": False, **self.tree_fields})
             case "POST /kv/evict":
                 report = {"num_blocks": 7, "num_tokens": 112, "num_pinned_blocks": 2}
                 return web.json_response(report | {"dry_run": body["dry_run"]})

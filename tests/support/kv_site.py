@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,9 +18,8 @@ from numpy.typing import NDArray
 from openclaw_cache.engine.arena import Arena
 from openclaw_cache.kv.block import NOWHERE, BlockPool, Tier
 from openclaw_cache.kv.cache import PrefixCache
-from openclaw_cache.kv.codec import Codec, Kind, KvLayout
+from openclaw_cache.kv.codec import Codec, Kind
 from openclaw_cache.kv.disk import DiskStore
-from openclaw_cache.kv.disk_record import RecordFormat
 from openclaw_cache.kv.eviction import POLICIES
 from openclaw_cache.kv.hashing import ModelIdentity
 from openclaw_cache.kv.hold import Hold
@@ -29,17 +27,14 @@ from openclaw_cache.kv.lower import LowerTiers, Write
 from openclaw_cache.kv.movement import Movement
 from openclaw_cache.kv.node import Node
 from openclaw_cache.kv.radix import RadixTree
-from openclaw_cache.kv.tiers import HostStore, Record, TierStore
+from openclaw_cache.kv.tiers import TierStore
+from support.kv_gates import LAYOUT, RECORDS, WAIT_S, B, Clock, Gate, GatedDisk, GatedHost
 
-B = 4
-LAYOUT = KvLayout(num_layers=2, num_kv_heads=1, head_dim=4, block_tokens=B)
-RECORDS = RecordFormat(LAYOUT)
 SALT = b"one"
 SHIFT = 0.5
 """By so much differs what is computed on a prefix that is not exact: far more than a codec's own error."""
 INT8_ERROR = 0.13
 """Half a step of int8 is 16 / 127 / 2 at most, here with the rounding of its scale, and twice over."""
-WAIT_S = 20.0
 
 Tokens = tuple[int, ...]
 
@@ -56,88 +51,6 @@ def exact(salt: bytes, tokens: Tokens) -> torch.Tensor:
     raw = blake3(salt + b"/" + array(tokens).tobytes()).digest(length=16)
     last = torch.frombuffer(bytearray(raw), dtype=torch.int8).float().div(8).view(2, 2, 1, 1, 4)
     return torch.cat([exact(salt, tokens[:-1]), last], dim=2)
-
-
-class Clock:
-    """Time as the test says."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Gate:
-    """What a test may do to a store: hold up its calls, fail them, count them."""
-
-    def __init__(self) -> None:
-        self.is_open = threading.Event()
-        self.is_open.set()
-        self.is_broken = False
-        self.num_held_up = 0
-        self.num_blocks: Counter[str] = Counter()
-        self.before: Callable[[str], None] = lambda _: None
-
-    def enter(self, call: str, num_blocks: int) -> None:
-        self.num_blocks[call] += num_blocks
-        self.before(call)
-        self.num_held_up += 1
-        assert self.is_open.wait(WAIT_S)
-        self.num_held_up -= 1
-        if self.is_broken:
-            raise OSError(5, "the disk is broken")
-
-
-class GatedHost(HostStore):
-    def __init__(self, num_slots: int, codec: Codec, gate: Gate) -> None:
-        super().__init__(num_slots, codec)
-        self.gate = gate
-
-    def write(self, slots: NDArray[np.int32], records: Sequence[Record], payload: torch.Tensor) -> None:
-        self.gate.enter("write", len(slots))
-        super().write(slots, records, payload)
-
-    def read_layer(self, slots: NDArray[np.int32], layer: int) -> torch.Tensor:
-        self.gate.enter("read" if layer == 0 else "read on", len(slots))
-        return super().read_layer(slots, layer)
-
-    def peek(self, slot: int, layer: int) -> torch.Tensor:
-        return super().read_layer(array([slot]), layer)
-
-    def damage(self, slot: int) -> None:
-        self._arena[slot, 3] ^= 1
-
-
-class GatedDisk(DiskStore):
-    gate = Gate()
-
-    def write(self, slots: NDArray[np.int32], records: Sequence[Record], payload: torch.Tensor) -> None:
-        self.gate.enter("write", len(slots))
-        super().write(slots, records, payload)
-
-    def read_layer(self, slots: NDArray[np.int32], layer: int) -> torch.Tensor:
-        self.gate.enter("read" if layer == 0 else "read on", len(slots))
-        return super().read_layer(slots, layer)
-
-    def peek(self, slot: int, layer: int) -> torch.Tensor:
-        return super().read_layer(array([slot]), layer)
-
-    def forget(self, slots: NDArray[np.int32]) -> None:
-        self.gate.enter("forget", len(slots))
-        super().forget(slots)
-
-    def damage(self, slot: int) -> None:
-        """Flip a bit of a block's first layer, as a bad sector would."""
-        with (self.folder / "data").open("r+b") as file:
-            file.seek(slot * self.block_bytes + 3)
-            byte = file.read(1)[0]
-            file.seek(-1, 1)
-            file.write(bytes([byte ^ 1]))
-
-    def index(self) -> list[tuple[int, Record]]:
-        """What a later process would find."""
-        return list(RECORDS.unpack((self.folder / "index").read_bytes(), 0))
 
 
 @dataclass(eq=False)
@@ -191,19 +104,15 @@ class KvSite:
         self.gates = {Tier.HOST: Gate(), Tier.DISK: Gate()}
         self.identity = ModelIdentity(fingerprint=weights, kv_dtype=kind, layout="lkv", rope="10000")
         self.arena = Arena(LAYOUT, device, torch.float32, "cpu")
-        self.host = GatedHost(host, self.codec, self.gates[Tier.HOST]) if host else None
-        self.disk: GatedDisk | None = None
+        stores: dict[Tier, TierStore] = {}
+        if host:
+            self.host = stores[Tier.HOST] = GatedHost(host, self.codec, self.gates[Tier.HOST])
         if disk:
             max_bytes = disk * (self.codec.block_bytes + RECORDS.record_bytes)
             opened = GatedDisk.open(folder, self.codec, self.identity, max_bytes)
             assert isinstance(opened, GatedDisk)
-            self.disk = opened
-            self.disk.gate = self.gates[Tier.DISK]
-        stores: dict[Tier, TierStore] = {}
-        if self.host is not None:
-            stores[Tier.HOST] = self.host
-        if self.disk is not None:
-            stores[Tier.DISK] = self.disk
+            opened.gate = self.gates[Tier.DISK]
+            self.disk = stores[Tier.DISK] = opened
         self.movement = Movement(
             self.arena, self.codec, stores,
             deadline_s=deadline_s, clock=self.clock, on_event=self.events.append,
@@ -215,7 +124,7 @@ class KvSite:
             self.tree, self.device, self.movement, sizes, self.identity, POLICIES[policy](), write
         )
         self.num_restored = 0
-        if self.disk is not None:
+        if disk:
             found = self.disk.recover()
             orphans = self.lower.restore(found)
             self.num_restored = len(found) - len(orphans)
@@ -325,7 +234,6 @@ class KvSite:
     def below(self, tier: Tier, slot: int) -> torch.Tensor:
         """K and V of a block in a lower tier [layers, 2, B, 1, 4]. Raises CorruptBlockError."""
         store = self.host if tier is Tier.HOST else self.disk
-        assert store is not None
         out = torch.empty((LAYOUT.num_layers, 2, 1, B, 1, 4))
         for layer in range(LAYOUT.num_layers):
             self.codec.decode_layer(store.peek(slot, layer), out[layer])
@@ -357,3 +265,52 @@ class KvSite:
     def _slots(self, table: NDArray[np.int32], begin: int, end: int) -> NDArray[np.int64]:
         places = np.arange(begin, end)
         return table[places // B].astype(np.int64) * B + places % B
+
+
+@contextmanager
+def sites(folder: Path) -> Iterator[Callable[..., KvSite]]:
+    """Makes sites over the same folder (of which one may be open at a time), and closes them all at the end."""
+    with ExitStack() as open_sites:
+
+        def make(**args: object) -> KvSite:
+            site = KvSite(folder, **args)  # type: ignore[arg-type]
+            open_sites.callback(_end, site)
+            return site
+
+        yield make
+
+
+def _end(site: KvSite) -> None:
+    for gate in site.gates.values():
+        gate.is_open.set()
+    site.movement.close(WAIT_S)
+
+
+def begun(run: Run | None) -> Run:
+    """There was room for it."""
+    assert run is not None
+    return run
+
+
+def found(run: Run) -> tuple[int, str]:
+    """How many tokens a sequence got, and of each whole block from where."""
+    return run.hold.num_cached, "".join("VHD"[tier] for tier in run.hold.tiers.tolist())
+
+
+def check(site: KvSite, run: Run) -> None:
+    """What it has computed and got is the KV of its tokens."""
+    num = run.num_computed
+    assert torch.equal(site.content(run.hold.table, num), exact(run.salt, run.tokens[:num]))
+
+
+A: Tokens = tuple(range(100, 124))
+"""Six blocks."""
+Z: Tokens = tuple(range(200, 224))
+"""Six others."""
+
+
+def on_host(site: KvSite, num: int = 16) -> None:
+    """Have the first blocks of A on host (and disk) only."""
+    site.serve(A[:num])
+    site.lower.evict(Tier.DEVICE, 24)
+    assert set(site.tiers_of(A[:num])) <= {"H", "HD"}

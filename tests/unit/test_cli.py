@@ -215,6 +215,21 @@ def test_warming_a_cache_that_cannot_be_warmed_yet_says_so(run: Run) -> None:
         assert f"{kind} is not built yet" in err
 
 
+def test_no_summary_of_a_command_is_cut_off_on_a_narrow_terminal(run: Run) -> None:
+    _, out, _ = run("--help", COLUMNS="80")
+    commands = out.partition("Commands:\n")[2].splitlines()
+    assert len(commands) == 8
+    for line in commands:
+        assert line.endswith(".")
+        assert not line.endswith("...")
+
+
+def test_warm_offers_only_what_it_can_warm(run: Run) -> None:
+    _, out, _ = run("warm", "--help")
+    assert "--type kv " in out
+    assert "semantic" not in out
+
+
 def test_no_key_is_shown_by_print_config(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("server: {keys: [{key: sk-very-secret}]}\nstore: {url: 'redis://u:sk-very-secret@h/0'}\n")

@@ -211,7 +211,7 @@ def test_a_typo_in_the_file_names_the_field_and_the_nearest_right_one(
 
 
 def test_a_typo_in_the_environment_names_the_variable_and_the_nearest_right_one() -> None:
-    with pytest.raises(ConfigError, match=r"SERVER__PROT.*did you mean OPENCLAW_CACHE_SERVER__PORT"):
+    with pytest.raises(ConfigError, match=r"SERVER__PROT.*did you mean 'OPENCLAW_CACHE_SERVER__PORT'"):
         load(None, env={"OPENCLAW_CACHE_SERVER__PROT": "1"})
 
 

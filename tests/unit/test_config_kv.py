@@ -132,6 +132,8 @@ def test_a_block_need_be_no_power_of_two() -> None:
         ({"max_concurrent": 0}, ["kv_cache.max_concurrent"]),
         ({"io_timeout": 0}, ["kv_cache.io_timeout"]),
         ({"block_tokn": 16}, ["kv_cache.block_tokn", "kv_cache.block_tokens"]),
+        ({"blok": 16}, ["kv_cache.blok", "did you mean 'kv_cache.block_tokens'"]),
+        ({"block_sice": 16}, ["'kv_cache.block_tokens' (also called 'kv_cache.block_size')"]),
     ],
 )
 def test_a_wrong_value_names_the_field_and_what_would_be_right(

@@ -5,131 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
-from openclaw_cache.engine.chat import Event, Finished, Piece, Prefilled, Sampling, Work
+from openclaw_cache.engine.chat import Event, Finished, Piece, Prefilled
 from openclaw_cache.engine.line import LineFullError
-from openclaw_cache.engine.loop import EngineLoop
 from openclaw_cache.engine.plan import Segment
-from openclaw_cache.engine.ticket import WorkTicket
 from openclaw_cache.errors import RequestError
 from openclaw_cache.kv.block import Tier
-from support.toy_engine import BLOCK, ToyModel, ToyRunner, reply_to, toy_cache
-
-WAIT_S = 20
-
-
-class Site:
-    """A running loop, and what a test may do to its parts."""
-
-    def __init__(
-        self, num_blocks: int, *, max_running: int, max_waiting: int, ends: frozenset[int], **options: Any
-    ) -> None:
-        self.cache, arena = toy_cache(num_blocks, wake=self._wake, **options)
-        self.model, self.runner = ToyModel(ends), ToyRunner(arena)
-        self.faults: list[str] = []
-        self.loop: EngineLoop | None = None
-        model: Any = self.model
-        runner: Any = self.runner
-        self.loop = EngineLoop(
-            model,
-            runner,
-            self.cache,
-            max_running=max_running,
-            max_waiting=max_waiting,
-            clock=time.monotonic,
-            on_fault=self.faults.append,
-        )
-
-    def submit(self, prompt: Sequence[int], num_tokens: int = 8, **more: Any) -> WorkTicket:
-        assert self.loop is not None
-        rest = {key: more.pop(key) for key in ("salt", "is_volatile", "pin_s") if key in more}
-        return self.loop.submit(Work(prompt, Sampling(max_tokens=num_tokens, **more), **rest))
-
-    async def ask(self, prompt: Sequence[int], num_tokens: int = 8, **more: Any) -> list[Event]:
-        ticket = self.submit(prompt, num_tokens, **more)
-        try:
-            async with asyncio.timeout(WAIT_S):
-                return [event async for event in ticket]
-        finally:
-            ticket.close()
-
-    async def call(self, function: Callable[[], Any]) -> Any:
-        assert self.loop is not None
-        return await asyncio.wait_for(asyncio.wrap_future(self.loop.call(function)), WAIT_S)
-
-    async def settled(self) -> None:
-        """Wait until nothing runs and no transfer is under way; the books must be right then, and nothing held."""
-
-        def books() -> bool:
-            assert self.loop is not None
-            self.cache.check_integrity()
-            return not (self.loop.num_running or self.loop.num_waiting or self.cache.is_busy)
-
-        async with asyncio.timeout(WAIT_S):
-            while not await self.call(books):
-                await asyncio.sleep(0.002)
-        assert self.cache._holds == set()
-        assert self.loop is not None
-        assert (self.loop._line.num_served, self.loop._requests, self.loop._waiting) == (0, {}, {})
-
-    def _wake(self) -> None:
-        if self.loop is not None:
-            self.loop.wake()
-
-
-@asynccontextmanager
-async def site(
-    num_blocks: int = 200,
-    *,
-    max_running: int = 8,
-    max_waiting: int = 1000,
-    ends: frozenset[int] = frozenset(),
-    **options: Any,
-) -> AsyncIterator[Site]:
-    running = Site(num_blocks, max_running=max_running, max_waiting=max_waiting, ends=ends, **options)
-    assert running.loop is not None
-    try:
-        yield running
-    finally:
-        await asyncio.to_thread(running.loop.close)
-
-
-class Gate:
-    """Holds the model before each of its steps until they are allowed."""
-
-    def __init__(self, runner: ToyRunner) -> None:
-        self._steps = threading.Semaphore(0)
-        self.began = threading.Semaphore(0)
-        runner.before = self._wait
-
-    def allow(self, num_steps: int = 1) -> None:
-        self._steps.release(num_steps)
-
-    async def reached(self) -> None:
-        """Wait until the model stands before its next step."""
-        assert await asyncio.to_thread(self.began.acquire, timeout=WAIT_S)
-
-    def _wait(self, _segments: Sequence[Segment]) -> None:
-        self.began.release()
-        assert self._steps.acquire(timeout=WAIT_S)
-
-
-def said(events: Sequence[Event], index: int = 0) -> list[int]:
-    texts = [e.text for e in events if isinstance(e, Piece) and e.index == index]
-    return [int(word) for word in "".join(texts).split()]
-
-
-def prompt_of(num_tokens: int, first: int = 1) -> list[int]:
-    """Tokens that share nothing with those of another `first`."""
-    return [first, *(i % 61 for i in range(num_tokens - 1))]
+from support.toy_engine import BLOCK, reply_to
+from support.toy_loop import WAIT_S, Gate, prompt_of, said, site
 
 
 async def test_a_reply_is_told_once_as_prefilled_then_in_pieces_then_as_finished() -> None:
@@ -334,25 +223,27 @@ async def test_a_reply_that_starts_again_for_want_of_room_repeats_nothing() -> N
         await engine.settled()
 
 
-async def test_a_prompt_for_which_pins_leave_no_room_gets_503_and_those_behind_it_are_served() -> None:
+async def test_pins_give_way_to_a_prompt_that_could_not_run_beside_them_soonest_end_first() -> None:
     async with site(num_blocks=16) as engine:
-        await engine.ask(prompt_of(32, 1), 0, pin_s=3600)  # 8 of 16 blocks
-        stuck = asyncio.create_task(engine.ask(prompt_of(48, 2)))
-        behind = asyncio.create_task(engine.ask(prompt_of(12, 3)))
-        with pytest.raises(RequestError) as caught:
-            await stuck
-        assert (caught.value.status, caught.value.code) == (503, "kv_cache_full")
-        assert said(await behind) == reply_to(prompt_of(12, 3), 8)
+        assert engine.loop is not None
+        await engine.ask(prompt_of(12, 1), 0, pin_s=3600)  # 3 of 16 blocks
+        await engine.ask(prompt_of(20, 4), 0, pin_s=60)  # 5 more
+        big, small = prompt_of(44, 2), prompt_of(12, 3)
+        replies = await asyncio.gather(engine.ask(big), engine.ask(small))  # 13 blocks beside 3 pinned ones
+        assert [said(events) for events in replies] == [reply_to(big, 8), reply_to(small, 8)]
+        leases = engine.loop.cache.leases
+        assert [lease.num_tokens for lease in leases] == [12]
+        assert leases.num_given_way == 1
         await engine.settled()
 
 
-async def test_a_reply_for_which_pins_leave_no_more_room_ends_with_503() -> None:
+async def test_pins_give_way_to_a_reply_that_grows_into_them() -> None:
     async with site(num_blocks=16) as engine:
-        await engine.ask(prompt_of(32, 1), 0, pin_s=3600)
-        with pytest.raises(RequestError) as caught:
-            await engine.ask(prompt_of(20, 2), 100)
-        assert caught.value.code == "kv_cache_full"
-        assert said(await engine.ask(prompt_of(12, 3))) == reply_to(prompt_of(12, 3), 8)
+        assert engine.loop is not None
+        await engine.ask(prompt_of(32, 1), 0, pin_s=3600)  # 8 of 16 blocks
+        prompt = prompt_of(20, 2)
+        assert said(await engine.ask(prompt, 40)) == reply_to(prompt, 40)  # 15 blocks
+        assert not list(engine.loop.cache.leases)
         await engine.settled()
 
 
@@ -440,7 +331,7 @@ async def test_random_requests_and_cancels_leave_right_replies_and_clean_books(w
     async with site(60, host_slots=80, write=write, max_running=6, reserve_blocks=6) as engine:
 
         async def one(number: int) -> None:
-            # 26 shared beginnings, so that there are hits in every tier, forks and prefixes in the making.
+            # Few beginnings, which many share, so that there are hits in every tier, forks and prefixes in the making.
             prompt = prompt_of(draw.randint(1, 60), draw.randrange(3)) + [draw.randrange(8)] * draw.randint(
                 0, 9
             )

@@ -237,6 +237,18 @@ def test_the_oldest_never_starts_again() -> None:
         assert oldest in dict(bench.step().shares)
 
 
+def test_of_several_who_start_again_the_older_goes_first() -> None:
+    bench = Bench(num_blocks=18)
+    oldest, second, third = (bench.ask(prompt_of(20, n), num_tokens=50) for n in (1, 2, 3))
+    num_together = 0
+    while oldest in bench.waiting or oldest in bench.scheduler.running:
+        bench.step()
+        num_together += len(bench.scheduler.returned) == 2
+        assert not (second in bench.scheduler.returned and third in bench.scheduler.running)
+    assert num_together
+    bench.run()
+
+
 def test_one_who_started_again_goes_before_those_who_wait() -> None:
     bench = Bench(num_blocks=12, max_running=2)
     first, second = (bench.ask(prompt_of(16, n), num_tokens=20) for n in (1, 2))
@@ -264,6 +276,24 @@ def test_no_more_run_together_than_may() -> None:
     assert bench.scheduler.has_room(2)
     assert len(bench.step().shares) == 2
     bench.run()
+
+
+def test_one_that_fills_the_whole_pool_is_served_again_though_its_own_cached_blocks_take_the_room() -> None:
+    bench = Bench(num_blocks=16)
+    for _ in range(3):
+        seq = bench.ask(prompt_of(64))  # all 16 blocks, and another for its last, partly cached block
+        bench.run()
+        assert bench.replies[seq] == reply_to(prompt_of(64), 1)
+
+
+def test_one_that_leaves_a_cached_path_early_is_served_though_the_rest_of_the_path_takes_the_room() -> None:
+    bench = Bench(num_blocks=16)
+    bench.ask(prompt_of(64), num_tokens=0)
+    bench.run()
+    other = [*prompt_of(40), *[63] * 20]
+    seq = bench.ask(other, num_tokens=4)
+    bench.run()
+    assert bench.replies[seq] == reply_to(other, 4)
 
 
 def test_a_warm_up_of_what_is_cached_whole_computes_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_cache import kv_tables, tables
+from openclaw_cache import console, kv_tables, tables
 from openclaw_cache.config import load
 from support.fake_engine import ROWS, STATUS
 
@@ -94,14 +94,81 @@ def test_namespaces_are_apart_in_the_tree_and_a_cut_off_branch_is_still_shown(
     ]
     kv_tables.print_tree({"upstream": "local", "rows": rows, "is_cut": False})
     out = capsys.readouterr().out
-    assert out.splitlines()[1:4] == ["├── namespace 0", "│   └── 1 token new", "└── namespace 1"]
+    assert out.splitlines()[1:4] == ["├── namespace #0", "│   └── 1 token new", "└── namespace #1"]
     assert "b[/b] [red]x" in out
     assert "\x1b" not in out
+
+
+def test_namespaces_have_their_names_in_the_tree_and_a_number_without_one_is_explained(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [{"id": i, "root": i, "num_tokens": i + 1, "state": "new"} for i in (1, 0)]
+    roots = [
+        {"root": 0, "namespace": "default"},
+        {"root": 1, "namespace": None},
+        {"root": 2, "namespace": "x"},
+    ]
+    kv_tables.print_tree({"upstream": "local", "roots": roots, "rows": rows, "is_cut": False})
+    *drawn, note = capsys.readouterr().out.splitlines()
+    assert drawn == [
+        "upstream local", "├── namespace default", "│   └── 1 token new", "└── namespace #1", "    └── 2 tokens new",
+    ]  # fmt: skip
+    assert note.startswith("namespace #N: ")
+    kv_tables.print_tree({"upstream": "local", "roots": roots[:1], "rows": rows[1:], "is_cut": False})
+    assert capsys.readouterr().out.splitlines() == [
+        "upstream local",
+        "└── namespace default",
+        "    └── 1 token new",
+    ]
+
+
+def test_what_was_evicted_hangs_in_its_place_also_if_its_parent_went_after_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        {"id": 1, "root": 0, "parent": None, "num_tokens": 1, "state": "hit"},
+        {"id": 3, "root": 0, "parent": 2, "num_tokens": 3, "state": "evicted"},
+        {"id": 2, "root": 0, "parent": 1, "num_tokens": 2, "state": "evicted"},
+        {"id": 9, "root": None, "parent": None, "num_tokens": 9, "state": "evicted"},
+    ]
+    kv_tables.print_tree({"upstream": "local", "rows": rows, "is_cut": False})
+    assert capsys.readouterr().out.splitlines()[1:7] == [
+        "├── namespace #0",
+        "│   └── 1 token hit",
+        "│       └── 2 tokens evicted",
+        "│           └── 3 tokens evicted",
+        "└── namespaces with nothing left in the cache",
+        "    └── 9 tokens evicted",
+    ]
+
+
+def test_on_a_narrow_terminal_no_word_of_the_tree_is_lost(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console.out, "width", 40)
+    words = [f"word{i}" for i in range(60)]
+    row = {"id": 1, "root": 0, "num_tokens": 9, "state": "new", "text": " ".join(words) + "\nlast\tone"}
+    kv_tables.print_tree({"upstream": "local", "rows": [row], "is_cut": False})
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 40
+    assert out.split()[-60:] == [*words[:-1], "word59⏎last\N{REPLACEMENT CHARACTER}one"]
+
+
+def test_a_time_that_is_not_known_is_not_told() -> None:
+    pins = [{"id": "p1", "num_tokens": 16, "expires_at": None}]
+    rows = dict(
+        kv_tables.status_rows({"tiers": [], "pins": pins, "integrity": {"ok": False, "checked_at": None}})
+    )
+    assert (rows[", pins"], rows[", integrity"]) == ("p1 (16 tokens)", "BROKEN")
 
 
 def test_evicted_kv_is_told_with_what_was_kept(capsys: pytest.CaptureFixture[str]) -> None:
     kv = {"num_blocks": 1, "num_tokens": 16, "num_pinned_blocks": 2}
     tables.print_evicted({"dry_run": False, "type": "kv", "kv": kv}, "*")
+    assert capsys.readouterr().out == (
+        "1 KV block (16 tokens) removed; 2 pinned blocks kept (--pinned ends pins too)\n"
+    )
+    tables.print_evicted({"dry_run": False, "type": "kv", "kv": kv}, "*", pinned=True)
     assert capsys.readouterr().out == "1 KV block (16 tokens) removed; 2 pinned blocks kept\n"
     nothing = {"num_blocks": 0, "num_tokens": 0}
     tables.print_evicted({"dry_run": True, "type": "kv", "kv": nothing}, "France")
@@ -111,8 +178,9 @@ def test_evicted_kv_is_told_with_what_was_kept(capsys: pytest.CaptureFixture[str
 def test_a_warm_up_without_its_last_line_was_broken_off() -> None:
     first = {"index": 0, "num_tokens": 9, "num_cached_tokens": 4, "num_computed_tokens": 5}
     failed = {"index": 1, "error": "too long"}
-    whole = kv_tables.warm_summary([first, failed, {"done": True, "pins": []}], 2)
+    whole = kv_tables.warm_summary([first, failed, {"done": True, "pins": []}], 2, None)
+    assert whole["namespace"] == "default"
     assert (whole["num_warm"], whole["error"], whole["failed"]) == (1, None, [failed])
     assert (whole["num_tokens"], whole["num_cached_tokens"], whole["num_computed_tokens"]) == (9, 4, 5)
-    cut = kv_tables.warm_summary([first], 2)
+    cut = kv_tables.warm_summary([first], 2, "team")
     assert (cut["num_warm"], cut["error"]) == (1, "the server ended its answer too early")

@@ -60,6 +60,7 @@ def test_of_a_capture_only_what_all_turns_share_is_taken_once(tmp_path: Path) ->
         {"messages": [SYSTEM, USER]},
         {"messages": [USER]},  # nothing in common with any other
         {"model": "m", "input": "a request of another API"},
+        {"model": "m", "system": "a request of Anthropic's API", "messages": [USER]},
     ]
     requests = [{"path": "/v1/x", "body": body} for body in turns] + [{"path": "/v1/models"}]
     assert read(tmp_path, json.dumps({"scenario": "two turns", "requests": requests})) == [
@@ -106,6 +107,12 @@ def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
         ('{"messages": ["hi"]}', ["list of messages"]),
         ('{"messages": [{"role": "user"}], "tools": {}}', ["list of tools"]),
         ('{"requests": [{"body": {"input": "x"}}]}', ["a capture", "`messages`"]),
+        (
+            '{"messages": [{"role": "user"}], "system": "Be kind."}',
+            ["Anthropic", "only OpenAI chat requests"],
+        ),
+        ('{"body": {"messages": [], "tools": [{"name": "a", "input_schema": {}}]}}', ["Anthropic"]),
+        ('{"requests": [{"body": {"messages": [], "system": []}}]}', ["a capture", "Anthropic"]),
         ('{"requests": [{"body": {"messages": [{"role": "user"}]}}]}', ["no prompt", "system messages"]),
         ("[" * 100_000, ["not valid JSON|nested too deeply"]),
     ],
@@ -125,6 +132,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for name, said in (("absent", "No such file"), ("latin", "UTF-8"), ("", "directory")):
         with pytest.raises(ConfigError, match=said):
             read_prompts(tmp_path / name)
+
+
+def test_a_real_capture_of_anthropics_api_is_refused_and_says_why(data_root: Path) -> None:
+    with pytest.raises(ConfigError, match="Anthropic's API, whose `system` field is not read"):
+        read_prompts(data_root / "openclaw" / "ant.json")
 
 
 def test_real_captures_give_their_system_prompts_and_tool_sets(data_root: Path) -> None:

@@ -30,6 +30,8 @@ class EvictOrder(msgspec.Struct, forbid_unknown_fields=True):
     type: Literal["result", "kv", "all"] = "result"
     namespace: str | None = None
     dry_run: bool = False
+    pinned: bool = False
+    """Whether pins of matching prefixes end too."""
 
 
 class InvalidateOrder(msgspec.Struct, forbid_unknown_fields=True):
@@ -82,13 +84,23 @@ class Admin:
         metrics.evictions.labels("result", "space").inc(new)
 
     async def _evict(self, order: EvictOrder) -> Json:
+        if not order.pattern:
+            raise RequestError(
+                400, 'pattern: an empty one matches nothing; "*" is everything', param="pattern"
+            )
+        if order.pinned and order.type == "result":
+            raise RequestError(
+                400, "pinned: only KV can be pinned: use it with type kv or all", param="pinned"
+            )
         report: dict[str, Json] = {"type": order.type, "dry_run": order.dry_run}
         if order.type == "kv":
             self._kv.require_any()
         elif (fault := self._store_fault()) is not None:
             raise RequestError(503, f"evict: {fault}", kind="api_error", code="store_unchecked")
         if order.type != "result":  # first: where an engine cannot, no reply has been removed yet
-            report["kv"] = await self._kv.evict(order.pattern, order.namespace, dry_run=order.dry_run)
+            report["kv"] = await self._kv.evict(
+                order.pattern, order.namespace, dry_run=order.dry_run, pinned=order.pinned
+            )
         return report if order.type == "kv" else report | await self._evict_replies(order)
 
     async def _evict_replies(self, order: EvictOrder) -> dict[str, Json]:
@@ -133,7 +145,9 @@ class Admin:
             "requests": {o: int(metrics.requests.labels("chat", o)._value.get()) for o in OUTCOMES},
             "hit_ratio": {"window_s": 900, "num_hits": hits, "num_lookups": lookups,
                           "ratio": round(hits / lookups, 4) if lookups else None},
-            "saved_tokens": int(metrics.saved_tokens.labels("result")._value.get()),
+            "saved_tokens": {
+                layer: int(metrics.saved_tokens.labels(layer)._value.get()) for layer in ("result", "kv")
+            },
             "degraded": _counts(metrics.degraded.collect()),
             "flights": len(gateway.flights),
             "result_cache": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qsl
@@ -19,7 +19,7 @@ from openclaw_cache.settings import NAME_PATTERN
 from openclaw_cache.types import Json, Namespace
 from openclaw_cache.units import parse_duration
 
-STATUS_TIMEOUT_S: Final = 1.0
+STATUS_TIMEOUT_S: Final = 2.5  # a step of the engine, on a busy machine, takes more than one
 METRICS_TIMEOUT_S: Final = 0.5
 NUM_TREE_ROWS: Final = 200
 MOST_TREE_ROWS: Final = 10_000
@@ -51,11 +51,13 @@ class KvAdmin:
 
     Args:
         pods: By the upstream's name.
+        namespaces: Those known by name: engines know salts only.
     """
 
-    def __init__(self, gateway: Gateway, pods: Mapping[str, KvPod]) -> None:
+    def __init__(self, gateway: Gateway, pods: Mapping[str, KvPod], namespaces: Iterable[str]) -> None:
         self._gateway = gateway
         self._pods = pods
+        self._namespaces = {gateway.kv_salt.of(Namespace(name)): name for name in namespaces}
         self._figures = EngineFigures(gateway.metrics)
 
     async def statuses(self) -> dict[str, Json]:
@@ -73,15 +75,19 @@ class KvAdmin:
             elif status.code == "model_not_ready":
                 self._figures.forget(name)
 
-    async def evict(self, pattern: str, namespace: str | None, *, dry_run: bool) -> Json:
-        """Evict from every engine. Raises RequestError naming those that could not; the others have done it."""
+    async def evict(self, pattern: str, namespace: str | None, *, dry_run: bool, pinned: bool) -> Json:
+        """Evict from every engine, pinned prefixes where `pinned` says so.
+
+        Raises:
+            RequestError: naming the engines that could not; the others have done it.
+        """
         salt = None if namespace is None else self._gateway.kv_salt.of(Namespace(namespace))
         by_upstream: dict[str, Json] = {}
         failures: list[RequestError] = []
         for name, pod in self._pods.items():
             try:
                 by_upstream[name] = await pod.evict(
-                    pattern=None if pattern == "*" else pattern, salt=salt, dry_run=dry_run
+                    pattern=None if pattern == "*" else pattern, salt=salt, dry_run=dry_run, pinned=pinned
                 )
             except RequestError as e:
                 failures.append(e)
@@ -121,7 +127,11 @@ class KvAdmin:
             yield lines
 
     async def tree(self, query: bytes) -> Json:
-        """One engine's prefix tree: `upstream`, `limit` and `text` in the query. Raises RequestError."""
+        """One engine's prefix tree: `upstream`, `limit` and `text` in the query. Raises RequestError.
+
+        `roots` has the name of each namespace, None where it is not known here; its salt stays between us and the
+        engine: whoever has it could read the namespace's prefixes by time.
+        """
         asked = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
         if unknown := asked.keys() - {"upstream", "limit", "text"}:
             raise RequestError(400, f"unknown parameter {min(unknown)!r}; known are upstream, limit, text")
@@ -134,7 +144,18 @@ class KvAdmin:
         rows = [row for row in shown.get("rows") or [] if isinstance(row, dict)]
         if not with_text:
             rows = [{field: value for field, value in row.items() if field != "text"} for row in rows]
-        return {"upstream": pod.name, "rows": rows, "is_cut": bool(shown.get("is_cut"))}
+        roots = [
+            {"root": root.get("root"), "namespace": self._namespaces.get(str(root.get("salt")))}
+            for root in shown.get("roots") or []
+            if isinstance(root, dict)
+        ]
+        return {
+            "upstream": pod.name,
+            "enabled": shown.get("enabled") is not False,
+            "roots": roots,
+            "rows": rows,
+            "is_cut": bool(shown.get("is_cut")),
+        }
 
     def require_any(self) -> None:
         """Raises RequestError (404) where no upstream has a KV cache that is ours to change."""

@@ -2,7 +2,8 @@
 
 Under a parent (`--ready-fd`), it writes one JSON object per line to that descriptor, first
 `{"event": "listening", "port": …}`, then `{"event": "ready", "model": …, "fingerprint": …, "window": …}`,
-and it ends when its standard input does, so that no orphan is left even if the parent is killed.
+and it ends when its standard input does, so that no orphan is left even if the parent is killed. Alone, `--json`
+writes the same to stdout.
 Exit codes: 0 stopped, 1 failed (worth another try), 2 the configuration is wrong (not worth one).
 """
 
@@ -10,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import json
 import os
+import signal
 import socket
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +30,7 @@ from openclaw_cache.engine.source import require_extras, resolve
 from openclaw_cache.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from openclaw_cache.engine.engine import Engine
     from openclaw_cache.engine.source import ModelSource
@@ -74,21 +78,25 @@ def main(argv: list[str] | None = None) -> int:
 async def _serve(
     options: argparse.Namespace, source: ModelSource, settings: KvSettings, num_threads: int
 ) -> int:
-    tell = _teller(options.ready_fd)
+    is_alone = options.ready_fd is None
+    tell = _teller(1 if is_alone and options.json else options.ready_fd)
     app = EngineApp(source, say=say)
     listener = _listen(options.host, options.port)
     port = listener.getsockname()[1]
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3)
     )
-    say(f"its engine listens on port {port}")
+    url = _url(*listener.getsockname()[:2])
+    say(f"listening on {url}" if is_alone else f"its engine listens on port {port}")
     tell({"event": "listening", "port": port})
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, server.handle_exit, number, None)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     exit_code = 0
 
     def fail(reason: str) -> None:
         nonlocal exit_code
-        say(f"{reason}; a new process takes over")
+        say(reason if is_alone else f"{reason}; a new process takes over")
         exit_code, server.should_exit = 1, True
 
     loading = _load_in_thread(options, source, settings, num_threads, fail)
@@ -101,6 +109,8 @@ async def _serve(
 
             app.ready(engine, KvRoutes(engine))
             say(f"{source.model_id} is ready ({num_threads} threads)")
+            if is_alone:
+                sys.stderr.write(_invitation(url, source.model_id))
             tell(
                 {
                     "event": "ready",
@@ -112,9 +122,20 @@ async def _serve(
     except ConfigError as exc:
         say(str(exc))
         server.should_exit, exit_code = True, 2
-    await serving
-    app.close()
+    try:
+        await serving
+    finally:
+        app.close()
     return exit_code
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, leaving signals to us: it raises a caught one again, which would end us before KV is on disk."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Change no handler."""
+        yield
 
 
 def _load_in_thread(
@@ -178,6 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         default=32,
         help="requests that may wait besides those that run; more get 429",
     )
+    parser.add_argument("--json", action="store_true", help="the parent's events on stdout")
     parser.add_argument(
         "--ready-fd", type=int, help="descriptor for the parent's events; ends with stdin then"
     )
@@ -199,6 +221,24 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.bind((host, port))
     listener.listen(128)
     return listener
+
+
+def _url(host: str, port: int) -> str:
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _invitation(url: str, model_id: str) -> str:
+    """Lines to try, for one who runs an engine alone."""
+    body = json.dumps(
+        {"model": model_id, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
+    )
+    return (
+        f"try:\n  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'\n"
+        f"  curl {url}/kv/status\n"
+        f"behind a gateway: upstreams: [{{name: pods, kind: openai, urls: [{url}]}}]\n"
+    )
 
 
 def _teller(fd: int | None) -> Callable[[dict[str, object]], None]:

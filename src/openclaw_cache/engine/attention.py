@@ -100,6 +100,7 @@ class Step:
         self._codec = codec
         self._wait_layer = wait_layer
         self._kernel: Kernel = flash_on_cpu if device.type == "cpu" else plain
+        self._num_rows = len(plan.slots)
         self._slots = torch.from_numpy(plan.slots).to(device)
         self._pieces = [piece if isinstance(piece, Own) else _Read(piece, arena) for piece in plan.pieces]
         self._merge = None if plan.merge is None else _Merging(plan.merge, device)
@@ -107,9 +108,14 @@ class Step:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> torch.Tensor:
-        """Write the layer's new K/V [1, Hkv, T, D], and attend with `query` [1, H, T, D]; returns [1, T, H, D]."""
+        """Write the layer's new K/V [1, Hkv, T, D], and attend with `query` [1, H, T, D]; returns [1, T, H, D].
+
+        Rows after the plan's are idle: nothing of them is kept, and they get zeros.
+        """
         if self._wait_layer is not None:
             self._wait_layer(layer)
+        num_idle = query.shape[2] - self._num_rows
+        query, key, value = (t[:, :, : self._num_rows] for t in (query, key, value))
         key, value = self._codec.round(key)[0], self._codec.round(value)[0]
         slots = self._arena.keys_values(layer)
         slots[0].index_copy_(0, self._slots, key.transpose(0, 1))
@@ -130,7 +136,8 @@ class Step:
         if self._merge is not None:
             logsumexp = logsumexps[0] if len(logsumexps) == 1 else torch.cat(logsumexps, 2)
             out = self._merge(out, logsumexp.reshape(-1, logsumexp.shape[2]))
-        return out.view(-1, num_rows, head_dim).transpose(0, 1)[None]
+        out = out.view(-1, num_rows, head_dim).transpose(0, 1)[None]
+        return torch.nn.functional.pad(out, (0, 0, 0, 0, 0, num_idle)) if num_idle else out
 
     def _among_own(
         self, own: Own, grouped: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float

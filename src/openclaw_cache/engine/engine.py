@@ -184,17 +184,24 @@ class Engine:
             return stores, None
         num_slots = settings.host_bytes // self.codec.block_bytes
         if num_slots:
-            stores[Tier.HOST] = HostStore(
-                num_slots,
-                self.codec,
-                preallocation_ratio=settings.preallocation,
-                pin_memory=self.model.device.type == "cuda",
-            )
+            try:
+                stores[Tier.HOST] = HostStore(
+                    num_slots,
+                    self.codec,
+                    preallocation_ratio=settings.preallocation,
+                    pin_memory=self.model.device.type == "cuda",
+                )
+            except (MemoryError, RuntimeError) as exc:  # torch's allocator raises the latter
+                raise ConfigError(
+                    f"kv_cache.host: {settings.host_bytes} bytes cannot be had: {exc}"
+                ) from None
         if settings.disk_bytes >= self.codec.block_bytes:
             try:
                 disk = DiskStore.open(
                     data_dir / "kv", self.codec, self._identity(self.codec.layout), settings.disk_bytes
                 )
+            except MemoryError as exc:
+                raise ConfigError(f"kv_cache.disk: its books have no room in memory: {exc}") from None
             except (OSError, TierError) as exc:
                 self.tier_reasons[Tier.DISK] = str(exc)
                 say(f"the KV cache runs without its disk tier: {exc}")

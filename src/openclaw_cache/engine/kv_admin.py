@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from openclaw_cache.kv.block import Tier
+from openclaw_cache.kv.block import NOWHERE, Tier
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openclaw_cache.engine.engine import Engine
+    from openclaw_cache.kv.lease import Lease
     from openclaw_cache.kv.node import Node
     from openclaw_cache.types import Json
 
@@ -38,16 +43,14 @@ def status(engine: Engine) -> Json:
         },
         "num_failures": {tier.name.lower(): num for tier, num in cache.movement.num_failures.items()},
         "pins": [
-            {
-                "id": lease.id,
-                "num_tokens": lease.num_tokens,
-                "expires_at": time.time() + lease.expires_at - time.monotonic(),
-            }
+            {"id": lease.id, "num_tokens": lease.num_tokens, "expires_at": _unix(lease.expires_at)}
             for lease in cache.leases
         ],
+        "num_pins_given_way": cache.leases.num_given_way,
         "running": loop.num_running,
         "waiting": loop.num_waiting,
-        "integrity": {"checked_at": loop.checked_at, "ok": loop.checked_at is not None or None},
+        # A fault ends the process, so what was checked was right.
+        "integrity": {"checked_at": _unix(loop.checked_at), "ok": loop.checked_at is not None or None},
     }
 
 
@@ -55,6 +58,10 @@ def tree(engine: Engine, limit: int, *, with_text: bool) -> Json:
     """The radix tree as at most `limit` rows, parents first, then what was evicted last."""
     cache = engine.loop.cache
     rows = cache.tree.describe(limit)
+    for row in rows:
+        for name in ("last_used_at", "removed_at"):
+            if name in row:
+                row[name] = _unix(row[name])
     if with_text:
         nodes = {node.id: node for node in cache.tree.nodes()}
         for row in rows:
@@ -62,15 +69,23 @@ def tree(engine: Engine, limit: int, *, with_text: bool) -> Json:
             if node is not None and row["state"] != "evicted":
                 row["text"] = engine.model.decode(node.tokens.tolist())[:_MOST_TEXT]
     num_nodes = sum(1 for _ in cache.tree.nodes())
-    return {"rows": rows, "is_cut": num_nodes > limit, "num_nodes": num_nodes}
+    return {
+        "enabled": cache.is_enabled,
+        "roots": [{"root": index, "salt": salt.hex()} for index, salt in enumerate(cache.tree.roots())],
+        "rows": rows,
+        "is_cut": num_nodes > limit,
+        "num_nodes": num_nodes,
+    }
 
 
-def evict(engine: Engine, pattern: str | None, salt: bytes | None, *, dry_run: bool) -> Json:
+def evict(
+    engine: Engine, pattern: str | None, salt: bytes | None, *, dry_run: bool, pinned: bool = False
+) -> Json:
     """Remove cached prefixes from all tiers, now and for later processes.
 
     A prefix goes with all that hangs on it where its text, from its very beginning, matches the pattern (shell
-    rules, case counts). What running requests use, or a pin keeps, stays and is counted. Cost: O(tokens of the
-    tree), decoded, if there is a pattern.
+    rules, case counts). What running requests use stays and is counted, and so does what a pin keeps, unless
+    `pinned` ends the pins too. Cost: O(tokens of the tree), decoded, if there is a pattern.
     """
     cache = engine.loop.cache
     report = {"num_blocks": 0, "num_tokens": 0, "num_pinned_blocks": 0}
@@ -78,32 +93,49 @@ def evict(engine: Engine, pattern: str | None, salt: bytes | None, *, dry_run: b
         if salt is not None and salt != root:
             continue
         for node in _matching(engine, top, pattern):
-            _evict_below(engine, node, report, dry_run=dry_run)
+            leases = _leases_below(engine, node) if pinned else []
+            would_end = Counter(above for lease in leases for above in lease.node.path())
+            if not dry_run:
+                would_end.clear()
+                for lease in leases:
+                    cache.leases.end(lease)
+            _evict_below(engine, node, report, would_end, dry_run=dry_run)
     return {"dry_run": dry_run, **report}
 
 
 def _matching(engine: Engine, top: Node, pattern: str | None) -> list[Node]:
     """The shallowest nodes whose text from the root on matches."""
+    if pattern in (None, "*"):
+        return list(top.children.values())
     found: list[Node] = []
-    stack = list(top.children.values())
+    matches = re.compile(fnmatch.translate(pattern or "")).match
+    stack = [(node, "") for node in top.children.values()]
     while stack:
-        node = stack.pop()
-        if pattern in (None, "*") or fnmatch.fnmatchcase(
-            engine.model.decode(node.path_tokens().tolist()), pattern or ""
-        ):
+        node, before = stack.pop()
+        # Edge by edge: a character whose tokens an edge divides is lost, but each token is decoded once.
+        text = before + engine.model.decode(node.tokens.tolist())
+        if matches(text):
             found.append(node)
         else:
-            stack.extend(node.children.values())
+            stack += [(child, text) for child in node.children.values()]
     return found
 
 
-def _evict_below(engine: Engine, top: Node, report: dict[str, int], *, dry_run: bool) -> None:
+def _leases_below(engine: Engine, top: Node) -> list[Lease]:
+    below = set(top.subtree())
+    return [lease for lease in engine.loop.cache.leases if lease.node in below]
+
+
+def _evict_below(
+    engine: Engine, top: Node, report: dict[str, int], unpinned: Mapping[Node, int], *, dry_run: bool
+) -> None:
+    """Remove what no pins but the `unpinned` ones keep."""
     cache = engine.loop.cache
     for node in reversed(list(top.subtree())):  # leaves first
-        if node.num_pins:
+        if node.num_pins > unpinned.get(node, 0):
             report["num_pinned_blocks"] += node.num_blocks
             continue
-        report["num_blocks"] += node.num_blocks
+        report["num_blocks"] += node.num_blocks + (node.tail != NOWHERE)
         report["num_tokens"] += len(node.tokens)
         if not dry_run:
             cache.forget(node)
@@ -150,3 +182,8 @@ def _blocks(engine: Engine) -> dict[str, Json]:
             running = pool.num_blocks - pool.num_free - states["new"] - states["hit"]
             shown[tier.name.lower()] = {"free": pool.num_free, "running": running, **states}
     return shown
+
+
+def _unix(at: object) -> float | None:
+    """A time of the engine's clock as unix time; None where it is not known, as for what outlived a restart."""
+    return time.time() + at - time.monotonic() if isinstance(at, float) and at > 0 else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
+import msgspec
 import orjson
 
 from openclaw_cache.engine import kv_admin
@@ -22,9 +23,28 @@ if TYPE_CHECKING:
     from openclaw_cache.engine.engine import Engine
     from openclaw_cache.types import Json
 
+_T = TypeVar("_T", bound=msgspec.Struct)
+
 _MOST_ROWS = 10_000
-_MOST_PROMPTS = 10_000
+_MOST_PIN_S = 366 * 86400.0
 _PREFILL_ONLY = Sampling(max_tokens=0)
+
+
+class EvictOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /kv/evict`. Without a salt it means every namespace, without a pattern every prefix."""
+
+    pattern: str | None = None
+    salt: str | None = None
+    dry_run: bool = False
+    pinned: bool = False
+
+
+class WarmOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /kv/warm`."""
+
+    prompts: Annotated[list[Any], msgspec.Meta(min_length=1, max_length=10_000)]
+    pin_s: Annotated[float, msgspec.Meta(gt=0, le=_MOST_PIN_S)] | None = None
+    salt: str | None = None
 
 
 class KvRoutes:
@@ -41,9 +61,9 @@ class KvRoutes:
             case ("GET", "/kv/tree"):
                 answer = await self._tree(scope["query_string"].decode("latin-1"))
             case ("POST", "/kv/evict"):
-                answer = await self._evict(_object(await read_body(receive)))
+                answer = await self._evict(_order(await read_body(receive), EvictOrder))
             case ("POST", "/kv/warm"):
-                await self._warm(_object(await read_body(receive)), receive, send)
+                await self._warm(_order(await read_body(receive), WarmOrder), receive, send)
                 return True
             case _:
                 return False
@@ -58,25 +78,24 @@ class KvRoutes:
         limit = given.get("limit", ["1000"])[0]
         if not limit.isdecimal() or not 1 <= int(limit) <= _MOST_ROWS:
             raise RequestError(400, f"'limit' must be a number from 1 to {_MOST_ROWS}", param="limit")
-        with_text = given.get("text", ["0"])[0] == "1"
-        return await self._call(lambda: kv_admin.tree(self._engine, int(limit), with_text=with_text))
+        text = given.get("text", ["0"])[0]
+        if text not in ("0", "1"):
+            raise RequestError(400, "'text' must be 0 or 1", param="text")
+        return await self._call(lambda: kv_admin.tree(self._engine, int(limit), with_text=text == "1"))
 
-    async def _evict(self, order: dict[str, Json]) -> Json:
-        pattern, salt = order.get("pattern"), order.get("salt")
-        dry_run = bool(order.get("dry_run"))
-        chosen = parse_salt(salt) if isinstance(salt, str) else None
-        return await self._call(lambda: kv_admin.evict(self._engine, pattern, chosen, dry_run=dry_run))
-
-    async def _warm(self, order: dict[str, Json], receive: Receive, send: Send) -> None:
-        prompts, pin_s, salt = order.get("prompts"), order.get("pin_s"), order.get("salt")
-        if not isinstance(prompts, list) or not 1 <= len(prompts) <= _MOST_PROMPTS:
-            raise RequestError(
-                400, f"'prompts' must be a list of 1 to {_MOST_PROMPTS} prompts", param="prompts"
+    async def _evict(self, order: EvictOrder) -> Json:
+        salt = None if order.salt is None else parse_salt(order.salt)
+        return await self._call(
+            lambda: kv_admin.evict(
+                self._engine, order.pattern, salt, dry_run=order.dry_run, pinned=order.pinned
             )
-        if pin_s is not None and not (isinstance(pin_s, int | float) and pin_s > 0):
-            raise RequestError(400, "'pin_s' must be a number of seconds above 0", param="pin_s")
-        chosen = parse_salt(salt) if isinstance(salt, str) else b""
-        await unless_gone(receive, self._send_lines(self._progress(prompts, pin_s, chosen), send))
+        )
+
+    async def _warm(self, order: WarmOrder, receive: Receive, send: Send) -> None:
+        if not self._engine.settings.enabled:
+            raise RequestError(409, "prefix caching is off (kv_cache.enabled): nothing would be kept")
+        salt = b"" if order.salt is None else parse_salt(order.salt)
+        await unless_gone(receive, self._send_lines(self._progress(order.prompts, order.pin_s, salt), send))
 
     async def _send_lines(self, lines: AsyncIterator[Json], send: Send) -> None:
         headers = [(b"content-type", b"application/x-ndjson")]
@@ -133,16 +152,15 @@ class KvRoutes:
             raise RequestError(400, "the prompt is empty")
         if len(tokens) > self._engine.window:
             raise RequestError(
-                400, f"the prompt has {len(tokens)} tokens, the window {self._engine.window}: shorten it"
+                400,
+                f"the prompt has {len(tokens)} tokens, more than the {self._engine.window} of this model's window: "
+                "no request with it could be served; use a model with a larger window",
             )
         return tokens
 
 
-def _object(body: bytes) -> dict[str, Json]:
+def _order(body: bytes, kind: type[_T]) -> _T:
     try:
-        found = orjson.loads(body or b"{}")
-    except orjson.JSONDecodeError as exc:
-        raise RequestError(400, f"the request body is not JSON: {exc}") from None
-    if not isinstance(found, dict):
-        raise RequestError(400, "the request body must be a JSON object")
-    return found
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except msgspec.DecodeError as exc:
+        raise RequestError(400, str(exc)) from None

@@ -7,13 +7,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 import orjson
+from pydantic import ValidationError
 
 from openclaw_cache.errors import ConfigError
+from openclaw_cache.settings import KvCacheSettings
 
 if TYPE_CHECKING:
     from openclaw_cache.kv.codec import Kind
     from openclaw_cache.kv.lower import Write
 
+_NAMES = {"device_bytes": "device", "host_bytes": "host", "disk_bytes": "disk", "io_timeout_s": "io_timeout"}
 _MOST_AUTO_BYTES = 2 * 10**9
 
 
@@ -40,7 +43,7 @@ class KvSettings:
         """From one JSON object; fields that are not given have their defaults.
 
         Raises:
-            ConfigError: it is no object, or has a field that is unknown.
+            ConfigError: it is no object, or has a field that is unknown or out of its bounds.
         """
         try:
             given = orjson.loads(text)
@@ -49,6 +52,12 @@ class KvSettings:
         known = {field.name for field in fields(cls)}
         if not isinstance(given, dict) or not given.keys() <= known:
             raise ConfigError(f"--kv takes an object with {', '.join(sorted(known))}")
+        named = {_NAMES.get(name, name): value for name, value in given.items() if value is not None}
+        try:
+            KvCacheSettings.model_validate(named)
+        except ValidationError as exc:
+            faults = "; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in exc.errors())
+            raise ConfigError(f"--kv: {faults}") from None
         return cls(**given)
 
     def num_device_blocks(self, block_bytes: int, window: int) -> int:

@@ -37,7 +37,8 @@ T = TypeVar("T")
 _MEASURED_TOKENS = 64  # a step of fewer tokens says little about what a prompt costs
 _POLL_S = 0.005  # how often transfers are looked after while nothing can be computed
 _LAYER_WAIT_S = 5.0  # a transfer that takes longer is given up
-_IDLE_S = 1.0  # how long nothing happens before the books are checked
+_IDLE_S = 1.0  # how long nothing happens before the books are checked,
+_IDLE_SHARE = 20  # and no less than so many times as long as the check takes
 
 
 class EngineLoop:
@@ -79,6 +80,7 @@ class EngineLoop:
         self._has_news = False
         self._is_closed = False
         self._is_checked = True
+        self._idle_s = _IDLE_S
         # A daemon: a step of the model cannot be interrupted, and must not keep a stopped process alive.
         self._thread = threading.Thread(target=self._serve, name="engine-loop", daemon=True)
         self._thread.start()
@@ -221,7 +223,7 @@ class EngineLoop:
         """What one sequence of the batch has come to: more of its prompt, or its next token."""
         request = seq.request
         hold = seq.hold
-        if hold is None or request.ticket not in self._requests:  # another choice of it has failed
+        if hold is None:  # another choice of its request has failed
             return
         if hold.is_loading and not self._settle(seq):  # computed on blocks that did not come
             return
@@ -341,21 +343,20 @@ class EngineLoop:
             self._leave(request, None)
 
     def _fail_stuck(self) -> bool:
-        """Refuse the first in line if nothing that runs or moves could ever make room for it."""
-        if self._scheduler.running or self.cache.is_busy:
+        """See to the first in line if nothing that runs or moves could ever make room for it.
+
+        Pins give way to it, one after the other; without them it is refused.
+        """
+        if self._scheduler.running or self.cache.is_busy or not (self._scheduler.returned or self._waiting):
             return False
-        error = RequestError(
-            503,
-            "the KV cache has no room for this prompt beside what is pinned: unpin, or raise kv_cache.device",
-            kind="server_error",
-            code="kv_cache_full",
-        )
+        if self.cache.leases.give_way():
+            return True
+        message = "the KV cache has no room for this prompt: raise kv_cache.device"
+        error = RequestError(503, message, kind="server_error", code="kv_cache_full")
         if self._scheduler.returned:
             self._leave(self._scheduler.returned[0].request, error)
             return True
-        ticket = next(iter(self._waiting), None)
-        if ticket is None:
-            return False
+        ticket = next(iter(self._waiting))
         with self._changed:
             self._line.leave(ticket)
         ticket.put(error)
@@ -367,14 +368,16 @@ class EngineLoop:
         is_idle = not self._scheduler.running and not self.cache.is_busy
         with self._changed:
             if not self._has_news:
-                self._changed.wait(_POLL_S if not is_idle else None if self._is_checked else _IDLE_S)
+                self._changed.wait(_POLL_S if not is_idle else None if self._is_checked else self._idle_s)
             has_news, self._has_news = self._has_news, False
         if not is_idle or has_news:
             self._is_checked = False
         elif not self._is_checked:
             self._is_checked = True
+            began_at = self._clock()
             self.cache.check_integrity()
             self.checked_at = self._clock()
+            self._idle_s = max(_IDLE_S, _IDLE_SHARE * (self.checked_at - began_at))
 
     def _run_calls(self) -> None:
         while self._calls:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from openclaw_cache.engine.sequence import Sequence
     from openclaw_cache.kv.cache import PrefixCache
+    from openclaw_cache.kv.hold import Hold
 
 ALONE_TOKENS = 256
 """Prompt tokens of a step in which nobody waits for a next token: the larger, the fewer passes over the weights."""
@@ -116,14 +117,10 @@ class Scheduler:
         return num
 
     def _admit(self, seq: Sequence) -> bool:
-        hold = self._cache.acquire(
-            seq.request.work.salt,
-            seq.tokens,
-            most_cached=seq.most_cached,
-            is_volatile=seq.request.work.is_volatile,
-            keeps_reserve=bool(self.running),
-            counts=seq.request.reuse is None,
-        )
+        hold = self._acquire(seq, seq.most_cached)
+        if hold is None and not self.running and not self._cache.is_busy:
+            # Alone, and still no room: what is cached of its path may be what takes it.
+            hold = self._acquire(seq, 0)
         if hold is None:
             return False
         seq.hold = hold
@@ -132,6 +129,16 @@ class Scheduler:
             self.returned.remove(seq)
         self.running.append(seq)
         return True
+
+    def _acquire(self, seq: Sequence, most_cached: int) -> Hold | None:
+        return self._cache.acquire(
+            seq.request.work.salt,
+            seq.tokens,
+            most_cached=most_cached,
+            is_volatile=seq.request.work.is_volatile,
+            keeps_reserve=bool(self.running),
+            counts=seq.request.reuse is None and not seq.is_warm_up,
+        )
 
     def _extend(self, seq: Sequence, batch: Batch) -> bool:
         """Get a block for its next token, if need be from the youngest; False if that was itself."""

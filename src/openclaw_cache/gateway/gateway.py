@@ -190,7 +190,7 @@ class Gateway:
         )
 
     def _namespace(self, call: Call, upstream: Upstream) -> Namespace:
-        if call.keyed or not upstream.takes_client_credentials:
+        if call.keyed or upstream.api_key is not None:
             return call.namespace
         credentials = header_rules.credentials(call.headers)
         if credentials is None:
@@ -313,7 +313,7 @@ class Gateway:
             is_same_model=upstream.identity_check(),
         )
         sent = header_rules.outgoing(
-            call.headers, with_credentials=not call.keyed and upstream.takes_client_credentials
+            call.headers, with_credentials=not call.keyed and upstream.api_key is None
         )
         sent.append(("x-request-id", call.request_id))
         if upstream.pod is not None:

@@ -68,9 +68,14 @@ class KvPod:
         """At most `limit` nodes of the prefix tree as `rows`; their text where asked."""
         return await self._call("GET", f"/kv/tree?limit={limit}&text={int(with_text)}", READ_TIMEOUT_S)
 
-    async def evict(self, *, pattern: str | None, salt: str | None, dry_run: bool) -> dict[str, Json]:
-        """Remove cached prefixes whose text matches `pattern` (None: all), of one salt or (None) of all."""
-        order = {"dry_run": dry_run, "pattern": pattern, "salt": salt}
+    async def evict(
+        self, *, pattern: str | None, salt: str | None, dry_run: bool, pinned: bool
+    ) -> dict[str, Json]:
+        """Remove cached prefixes whose text matches `pattern` (None: all), of one salt or (None) of all.
+
+        What is pinned stays, unless `pinned` ends its pins.
+        """
+        order = {"dry_run": dry_run, "pattern": pattern, "salt": salt, "pinned": pinned}
         return await self._call("POST", "/kv/evict", EVICT_TIMEOUT_S, order)
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fnmatch
 import itertools
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ MAX_RETRY_WAIT_S = 2.0
 """A 429 or 503 that asks for a longer pause is the client's to see."""
 
 FINISH_WAIT_S = 1.0
-POD_END_WAIT_S = 0.2
+STALE_WAIT_S = 0.2
+POD_END_WAIT_S = 10.0
 """An embedded engine that broke a connection has mostly died: by then that has been noticed."""
 
 READY_WAIT_S = 30.0
@@ -141,14 +143,6 @@ class Upstream:
         self._turn = 0
         self._session: aiohttp.ClientSession | None = None
 
-    @property
-    def takes_client_credentials(self) -> bool:
-        """Whether a client's own credential goes to it: not beside a key of ours, nor to the embedded engine.
-
-        The engine asks nobody who he is, so the dummy key that an SDK insists on separates nobody there.
-        """
-        return self.api_key is None and self.pod is None
-
     def serves(self, model: str) -> bool:
         """Whether requests for `model` may go here."""
         if self.pod is not None:
@@ -200,7 +194,8 @@ class Upstream:
             except _NothingComputedError as e:
                 if attempt >= max(self.retries, len(self.urls) - 1, e.min_retries):
                     raise e.failure from None
-                pause_s = POD_END_WAIT_S if self.pod is not None else 0.0
+                await self._until_pod_ended()
+                pause_s = 0.0
             else:
                 asked_s = _retry_pause_s(response)
                 if asked_s is None or attempt >= self.retries:
@@ -210,6 +205,19 @@ class Upstream:
             self.on_retry()
             await asyncio.sleep(pause_s)
         return UpstreamReply(response)
+
+    async def _until_pod_ended(self) -> None:
+        """After a failed call: give the end of the embedded engine time to be noticed.
+
+        A new connection that fails means that it dies, and the system frees gigabytes of its memory before it tells
+        us; a kept one may just have been stale.
+        """
+        if self.pod is None:
+            return
+        url = self.pod.url
+        until = time.monotonic() + (POD_END_WAIT_S if _is_new.get() else STALE_WAIT_S)
+        while self.pod.is_ready and self.pod.url == url and time.monotonic() < until:  # noqa: ASYNC110 - a pod has no event for its end
+            await asyncio.sleep(0.05)
 
     async def _attempt(
         self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
@@ -227,10 +235,15 @@ class Upstream:
                 allow_redirects=False,
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as e:
-            raise _NothingComputedError(_unreachable(self.name, e)) from None
+            # A dying engine: first its kept connections break, then new ones, then its successor answers.
+            raise _NothingComputedError(
+                _unreachable(self.name, e), min_retries=0 if self.pod is None else 2
+            ) from None
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as e:
             if not _is_new.get() or self.pod is not None:
-                raise _NothingComputedError(_broken(self.name, e), min_retries=1) from None
+                raise _NothingComputedError(
+                    _broken(self.name, e), min_retries=1 if self.pod is None else 2
+                ) from None
             raise _broken(self.name, e) from None
         except TimeoutError:
             raise _too_slow(self.name) from None

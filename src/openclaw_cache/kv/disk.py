@@ -26,6 +26,7 @@ import torch
 from openclaw_cache.kv.codec import pack_header
 from openclaw_cache.kv.disk_folder import folder_name, lock_folder, prune
 from openclaw_cache.kv.disk_record import RecordFormat
+from openclaw_cache.kv.hole import punch
 from openclaw_cache.kv.tiers import CorruptBlockError, Ledger, Record, TierError, runs
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ class DiskStore:
         Cost: a copy into the page cache, 1-2 GB/s, until the disk itself sets the pace.
         """
         self._ledger.strike(slots)
+        if not os.fstat(self._index).st_nlink:
+            raise TierError(f"{self.folder} was deleted: nothing in it would outlive this process")
         packed = memoryview(self._records.pack(slots, records, time.time()))
         payloads = payload.numpy().reshape(-1).data
         try:
@@ -170,9 +173,11 @@ class DiskStore:
         return raw
 
     def forget(self, slots: NDArray[np.int32]) -> None:
-        """Clear the records; the payloads stay until they are written over."""
+        """Clear the records and the payloads, whose place on the disk is given back."""
         self._ledger.strike(slots)
         self._clear(slots)
+        for start, end, first in runs(slots[slots < self._data_bytes // self.block_bytes]):
+            punch(self._data, first * self.block_bytes, (end - start) * self.block_bytes)
 
     def close(self) -> None:
         """Flush everything to the disk and let the folder go.

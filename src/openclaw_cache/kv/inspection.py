@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Grave:
     """What is remembered of a removed node."""
 
+    root: bytes
     id: int
     parent_id: int | None
     num_tokens: int
@@ -29,29 +30,31 @@ class Grave:
 def describe(
     roots: Mapping[bytes, Node], graves: Iterable[Grave], limit: int, root: bytes | None
 ) -> list[dict[str, object]]:
-    """At most `limit` nodes as rows, parents before children, the recent last; then the removed nodes.
+    """At most `limit` rows: nodes, parents before children, the recent last; then those that were removed last.
 
     The most recently used nodes are chosen; an ancestor is never used less recently, so every parent that
-    is named has its own row, unless it is a root (None). Cost: O(nodes · log limit).
+    is named has its own row, unless it is a root (None). `root` counts the roots; of a removed node it is None if
+    its root is gone. Cost: O(nodes · log limit).
     """
-    tops = [(index, top) for index, (key, top) in enumerate(roots.items()) if root in (None, key)]
+    indices = {key: index for index, key in enumerate(roots)}
+    tops = [(index, roots[key]) for key, index in indices.items() if root in (None, key)]
     found = ((index, node) for index, top in tops for node in top.subtree() if node is not top)
     chosen = heapq.nsmallest(
         limit, found, key=lambda pair: (-pair[1].last_used_at, pair[1].start, pair[1].id)
     )
     chosen.sort(key=lambda pair: (pair[1].start, pair[1].last_used_at, pair[1].id))
     rows = [_row(index, node) for index, node in chosen]
-    if root is not None:
-        return rows
+    removed = [grave for grave in graves if root in (None, grave.root)]
     return rows + [
         {
             "id": grave.id,
             "parent": grave.parent_id,
+            "root": indices.get(grave.root),
             "num_tokens": grave.num_tokens,
             "removed_at": grave.removed_at,
             "state": "evicted",
         }
-        for grave in graves
+        for grave in removed[max(0, len(removed) - (limit - len(rows))) :]
     ]
 
 

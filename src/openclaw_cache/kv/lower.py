@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -83,9 +84,9 @@ class LowerTiers:
     def written(self, node: Node, first: int, last: int) -> None:
         """The path blocks [first, last) up to `node` are complete on the device."""
         if self._write == "through":
-            top = next((tier for tier in self.pools if self._movement.is_alive(tier)), None)
-            if top is not None:
-                self._save(top, node, first, last)
+            below = [tier for tier in self.pools if self._movement.is_alive(tier)]
+            for source, tier in pairwise([Tier.DEVICE, *below]):
+                self._save(tier, node, first, last, source)
 
     def evict(self, tier: Tier, num_blocks: int, *, all_or_none: bool = False) -> None:
         """Make room in a tier: forget what is of the least use, or begin to copy it down first.
@@ -187,7 +188,10 @@ class LowerTiers:
         """Copy down what the disk has not got yet, for as long as there is time. Blocks."""
         until = time.monotonic() + timeout_s
         if self._movement.is_alive(Tier.DISK):
+            pool = self.pools[Tier.DISK]
             for node in list(self._tree.nodes()):
+                if self._write == "through" and pool.num_free < node.num_blocks:
+                    continue  # it was there, and had to go for what is there now
                 self._save(Tier.DISK, node, node.first_block, node.first_block + node.num_blocks)
         while self._savings and time.monotonic() < until:
             for job in self._movement.poll():
@@ -198,8 +202,11 @@ class LowerTiers:
     def _below(self, tier: Tier) -> Tier | None:
         return next((t for t in self.pools if t > tier and self._movement.is_alive(t)), None)
 
-    def _save(self, tier: Tier, node: Node, first: int, last: int) -> bool:
-        """Begin to copy into `tier` those of the path's blocks that are not there; returns whether one was begun."""
+    def _save(self, tier: Tier, node: Node, first: int, last: int, only: Tier | None = None) -> bool:
+        """Begin to copy into `tier` those of the path's blocks that are not there; returns whether one was begun.
+
+        `only` limits it to blocks that are in that tier.
+        """
         path = Match(node.root, node.end, node)
         slots, flags = path.slots()[:, first:last], path.flags()[first:last]
         is_wanted = slots[tier] == NOWHERE
@@ -207,7 +214,7 @@ class LowerTiers:
             is_wanted &= flags & Flag.VOLATILE == 0
         has_begun = False
         # Bytes that are encoded already are copied as they are.
-        for source in reversed([t for t in Tier if t < tier]):
+        for source in reversed([t for t in Tier if t < tier and only in (None, t)]):
             is_there = slots[source] != NOWHERE
             if source is Tier.DEVICE:  # of a lossy block it has another content than the name promises
                 is_there &= flags & Flag.LOSSY == 0

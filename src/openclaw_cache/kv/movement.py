@@ -169,13 +169,17 @@ class Movement:
     def close(self, timeout_s: float) -> bool:
         """End the workers after the piece each is doing; jobs that wait fail. Blocks up to `timeout_s`.
 
-        Returns False if a worker hangs; its store stays open and its thread dies with the process.
+        Returns False if a worker hangs: then the stores stay open, and its thread dies with the process.
         """
         deadline_at = time.monotonic() + timeout_s
         for worker in self._workers.values():
             worker.stop()
         ends = [worker.join(max(0.0, deadline_at - time.monotonic())) for worker in self._workers.values()]
-        return all(ends)
+        if not all(ends):
+            return False
+        for worker in self._workers.values():
+            worker.close_store()
+        return True
 
     def _submit(self, job: Load | Save) -> None:
         with self._counting:

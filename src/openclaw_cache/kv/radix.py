@@ -1,9 +1,8 @@
 """The radix tree: which prefixes are cached, and where each of their blocks is.
 
-Source: Zheng et al., "SGLang: Efficient Execution of Structured Language Model Programs", NeurIPS 2024
-(RadixAttention). Edges are runs of tokens; the tree compares token ids, never hashes. Matching is per token,
-KV is reusable per block of B tokens: block i of a path (tokens [iB, iB + B)) belongs to the node that holds its
-last token, so an edge may be split anywhere.
+Source: RadixAttention (Zheng et al., SGLang, NeurIPS 2024). Edges are runs of tokens; the tree compares token ids,
+never hashes. Matching is per token, KV is reusable per block of B tokens: block i of a path (tokens [iB, iB + B))
+belongs to the node that holds its last token, so an edge may be split anywhere.
 
 Pure bookkeeping: no I/O, no clock, no locks; one thread owns it. The tree never frees a slot or counts a
 reference: it returns the slots that it takes or lets go, and its caller does both.
@@ -364,7 +363,9 @@ class RadixTree:
             gone.state = "evicted"
             above = gone.parent
             parent_id = above.id if above is not None and above.parent is not None else None
-            self.graveyard.append(inspection.Grave(gone.id, parent_id, len(gone.tokens), self._now))
+            self.graveyard.append(
+                inspection.Grave(gone.root, gone.id, parent_id, len(gone.tokens), self._now)
+            )
 
     def _settle(self, node: Node) -> None:
         """Forget tokens of unpinned leaves that no block holds, and a root with nothing below."""

@@ -28,7 +28,7 @@ class Worker:
     """A queue and a daemon thread. Loads go first, because requests wait for them, between two chunks of a save.
 
     Args:
-        tier, store: whose jobs it does; it closes the store at its end.
+        tier, store: whose jobs it does.
         make_copier: makes the copier, given what to call on progress.
         start_speed: seconds per byte to believe before the first load; None to measure what memory gives.
         clock: monotonic seconds.
@@ -196,6 +196,9 @@ class Worker:
             self._others.clear()
         for job in left:
             job.end(self._closed())
+
+    def close_store(self) -> None:
+        """Close its store, once no worker is left that may read from it."""
         try:
             self._store.close()
         except (OSError, TierError) as error:
