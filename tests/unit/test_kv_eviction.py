@@ -151,15 +151,15 @@ def test_s3fifo_does_not_take_a_shortened_node_for_one_that_came_back() -> None:
 def test_a_scan_passes_through_the_small_queue_and_spares_what_is_popular() -> None:
     popular, scan = range(1, 9), range(100, 160)
     found = {}
-    for name, policy in POLICIES.items():
-        cache = Cache(policy(), num_blocks=10)
+    for name in ("lru", "s3fifo", "lfu"):
+        cache = Cache(POLICIES[name](), num_blocks=10)
         for _ in range(4):
             for each in popular:
                 cache.ask(each)
         for each in scan:
             cache.ask(each)
         found[name] = sum(cache.ask(each) for each in popular)
-    assert found == {"lru": 0, "s3fifo": len(popular)}
+    assert found == {"lru": 0, "s3fifo": len(popular), "lfu": len(popular)}
 
 
 def test_a_split_leaves_both_halves_in_their_queue() -> None:

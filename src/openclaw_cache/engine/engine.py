@@ -104,8 +104,8 @@ class Engine:
         tree = RadixTree(settings.block_tokens)
         pool = BlockPool(num_blocks, chunk_blocks)
         sizes = {tier: store.num_slots for tier, store in stores.items()}
-        policy = POLICIES[settings.eviction]()
-        lower = LowerTiers(tree, pool, movement, sizes, self._identity(layout), policy, settings.write)
+        self.policy = POLICIES[settings.eviction]()
+        lower = LowerTiers(tree, pool, movement, sizes, self._identity(layout), self.policy, settings.write)
         if disk is not None:
             orphans = lower.restore(disk.recover())
             if len(orphans):

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from openclaw_cache.kv.agent import AgentAware
 from openclaw_cache.kv.block import NOWHERE, Tier
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def status(engine: Engine) -> Json:
         "num_evicted_blocks": {
             tier.name.lower(): num for tier, num in cache.lower.num_evicted_blocks.items()
         },
+        "eviction": {"policy": engine.settings.eviction, **_judgement(engine)},
         "num_failures": {tier.name.lower(): num for tier, num in cache.movement.num_failures.items()},
         "pins": [
             {"id": lease.id, "num_tokens": lease.num_tokens, "expires_at": _unix(lease.expires_at)}
@@ -139,6 +141,11 @@ def _evict_below(
         report["num_tokens"] += len(node.tokens)
         if not dry_run:
             cache.forget(node)
+
+
+def _judgement(engine: Engine) -> dict[str, object]:
+    """Which side of the adaptive policy leads, and what went last and why."""
+    return engine.policy.describe() if isinstance(engine.policy, AgentAware) else {}
 
 
 def _tier(engine: Engine, tier: Tier) -> Json:

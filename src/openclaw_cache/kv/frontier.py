@@ -16,6 +16,7 @@ from openclaw_cache.kv.block import NOWHERE, Tier
 if TYPE_CHECKING:
     from openclaw_cache.kv.eviction import Eviction
     from openclaw_cache.kv.node import Node
+    from openclaw_cache.kv.rhythm import Rhythm
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,10 @@ class Frontier:
                 parent.num_holding[tier] -= held >> tier & 1
             self.update(parent)
 
-    def choose(self, tier: Tier, num_blocks: int, policy: Eviction) -> list[Victim]:
-        """Choose `num_blocks` blocks, or all there are, that `tier` may give up; nothing is removed.
+    def choose(
+        self, tier: Tier, num_blocks: int, policy: Eviction, now: float, rhythm: Rhythm
+    ) -> list[Victim]:
+        """Choose `num_blocks` blocks, or all there are, that `tier` may give up at `now`; nothing is removed.
 
         A node whose blocks are all taken opens its parent. A tail counts as one block and goes before the
         blocks of its node. Pinned nodes and their ancestors are never chosen.
@@ -90,7 +93,7 @@ class Frontier:
         if num_blocks <= 0:
             return victims
         free = [node for node in self._leaves[tier] if not node.num_pins]
-        for node in policy.victims(free, reopened):
+        for node in policy.victims(free, reopened, now, rhythm):
             victim, num = _take(node, tier, num_blocks)
             victims.append(victim)
             num_blocks -= num

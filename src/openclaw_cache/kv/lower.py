@@ -76,6 +76,7 @@ class LowerTiers:
         self._policy = policy
         self._write = write
         self._savings: dict[Save, _Saving] = {}
+        self._now = 0.0
 
     def saving(self) -> list[Save]:
         """The copies on their way down."""
@@ -98,7 +99,7 @@ class LowerTiers:
         if below is not None:
             leaving = (job for job in self._savings if job.source is tier and not job.is_cancelled)
             num_blocks -= sum(len(job.slots) for job in leaving)
-        victims = self._tree.victims(tier, num_blocks, self._policy)
+        victims = self._tree.victims(tier, num_blocks, self._policy, self._now)
         if all_or_none and sum(_num_slots(victim, tier) for victim in victims) < num_blocks:
             return
         for victim in victims:
@@ -136,7 +137,8 @@ class LowerTiers:
         return True
 
     def cancel_overdue(self, now: float) -> None:
-        """Give up copies that take too long: what they hold back is worth more than they are."""
+        """Give up copies that take too long at `now`: what they hold back is worth more than they are."""
+        self._now = now
         for job in self._savings:
             if job.is_overdue(now) and not job.is_cancelled:
                 job.cancel()

@@ -51,6 +51,10 @@ class Node:
         queued: S3-FIFO: place in its queue; the queue's smallest goes first.
         is_main: S3-FIFO: whether it is in the main queue.
         num_spent_hits: S3-FIFO: how many of `num_hits` count no longer.
+        gap_s: geometric running mean of the idle times before its calls. Kept by `kv.rhythm`, like the next two.
+        num_calls: calls of the path, those before an eviction included as far as they are remembered.
+        hint: `rhythm.Hint` since its last call.
+        is_passed: whether the last call that came here went another way in its middle.
         holds: bits 1 << tier of the tiers in which this node or one below holds blocks (a tail counts).
         num_holding: per tier, the children whose `holds` has it. Kept by `kv.frontier`.
     """
@@ -75,6 +79,10 @@ class Node:
     is_anchor: bool = False
     is_main: bool = False
     num_spent_hits: int = 0
+    gap_s: float = 0.0
+    num_calls: int = 0
+    hint: int = 0
+    is_passed: bool = False
     holds: int = 0
     num_holding: list[int] = field(default_factory=lambda: [0, 0, 0])
     children: dict[int, Node] = field(default_factory=dict)
@@ -169,6 +177,7 @@ class Node:
         )
         upper.last_used_at, upper.num_hits, upper.state = self.last_used_at, self.num_hits, self.state
         upper.queued, upper.is_main, upper.num_spent_hits = self.queued, self.is_main, self.num_spent_hits
+        upper.gap_s, upper.num_calls, upper.hint = self.gap_s, self.num_calls, self.hint
         upper.cost_s, upper.num_pins, upper.holds = self.cost_s, self.num_pins, self.holds
         upper.cut(position)
         upper.children[int(self.tokens[position - self.start])] = self

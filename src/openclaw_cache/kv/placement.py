@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from openclaw_cache.kv.block import NOWHERE, Tier
 from openclaw_cache.kv.node import Flag
 
@@ -101,3 +103,23 @@ def _overlap(node: Node, first: int, num_blocks: int) -> tuple[slice, slice]:
     low = max(first, node.first_block)
     high = max(low, min(first + num_blocks, node.first_block + node.num_blocks))
     return slice(low - node.first_block, high - node.first_block), slice(low - first, high - first)
+
+
+def check_tokens(tokens: Int32s) -> None:
+    """Raise ValueError unless these are int32 [n]."""
+    # Another dtype would be cast without a word, and a wrong id is a wrong answer.
+    if tokens.dtype != np.int32 or tokens.ndim != 1:
+        raise ValueError(f"tokens are int32 [n], not {tokens.dtype} {list(tokens.shape)}")
+
+
+def check_insertion(
+    tokens: Int32s, blocks: Int32s, flags: Flags | int, tail: int, tier: Tier, block_tokens: int
+) -> tuple[int, Flags]:
+    """Number of blocks, and the flags of each. Raises ValueError where the shapes do not fit."""
+    check_tokens(tokens)
+    num_blocks, num_left = divmod(len(tokens), block_tokens)
+    if len(blocks) != num_blocks:
+        raise ValueError(f"{len(tokens)} tokens have {num_blocks} blocks, not {len(blocks)}")
+    if tail != NOWHERE and (not num_left or tier is not Tier.DEVICE):
+        raise ValueError("a tail is on the device and holds tokens after the last block boundary")
+    return num_blocks, np.broadcast_to(np.asarray(flags, np.uint8), num_blocks)

@@ -26,6 +26,7 @@ from openclaw_cache.kv.match import Match, walk
 from openclaw_cache.kv.node import Flag, Node
 from openclaw_cache.kv.placement import Inserted
 from openclaw_cache.kv.removal import Dropped, Removal
+from openclaw_cache.kv.rhythm import Rhythm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,7 @@ class RadixTree:
     Attributes:
         num_evicted_blocks: blocks that have vanished from all tiers since the start.
         num_dropped: slots let go per tier since the start.
+        rhythm: when its paths are called, and what that says of the next call.
         graveyard: the last 256 removed nodes.
     """
 
@@ -63,6 +65,7 @@ class RadixTree:
         "graveyard",
         "num_dropped",
         "num_evicted_blocks",
+        "rhythm",
     )
 
     def __init__(self, block_tokens: int) -> None:
@@ -75,6 +78,7 @@ class RadixTree:
         self._now = 0.0
         self.num_evicted_blocks = 0
         self.num_dropped = dict.fromkeys(Tier, 0)
+        self.rhythm = Rhythm()
         self.graveyard: deque[inspection.Grave] = deque(maxlen=_MAX_GRAVES)
 
     def roots(self) -> dict[bytes, Node]:
@@ -93,7 +97,7 @@ class RadixTree:
 
         Cost: O(matched tokens) of memory comparison and O(nodes of the path).
         """
-        self._check_tokens(tokens)
+        placement.check_tokens(tokens)
         top = self._roots.get(root)
         if top is None:
             return Match(root, 0, Node.top(-1, root, self.block_tokens))
@@ -106,6 +110,8 @@ class RadixTree:
         end = match.num_blocks * self.block_tokens
         for node in match.node.path():
             if node.parent is None or node.start < end:
+                if node.parent is not None:
+                    self.rhythm.called(node, now)
                 node.num_hits += 1
                 node.last_used_at = max(now, node.last_used_at)
                 node.state = "hit"
@@ -173,7 +179,9 @@ class RadixTree:
         Raises:
             ValueError: the shapes do not fit, or a new block has no slot. Nothing was changed.
         """
-        num_blocks, all_flags = self._check_insertion(tokens, blocks, flags, tail, tier)
+        num_blocks, all_flags = placement.check_insertion(
+            tokens, blocks, flags, tail, tier, self.block_tokens
+        )
         if tail == NOWHERE:
             tokens = tokens[: num_blocks * self.block_tokens]
         top = self._roots.get(root) or Node.top(self._next_id(), root, self.block_tokens)
@@ -183,7 +191,7 @@ class RadixTree:
             raise ValueError("a block that the tree does not know yet needs a slot")
         self._now = max(now, self._now)
         if position < min(len(tokens), node.end):
-            node = self._split(node, position)
+            node.is_passed, node = position < len(tokens), self._split(node, position)
         adopted = [self._adopt(above, tier, blocks, all_flags, now) for above in node.path()]
         released = NOWHERE
         if position < len(tokens):
@@ -193,7 +201,10 @@ class RadixTree:
             new[tier] = blocks[first_new:]
             adopted.append(blocks[first_new:])
             node, released = self._leaf(node, int(tokens[position]))
+            is_new = not len(node.tokens)
             node.grow(tokens[position:], new, all_flags[first_new:], cost_s * share)
+            if is_new:
+                self.rhythm.began(node, now)
         if tail != NOWHERE and node.is_leaf and node.end == len(tokens) and node.tail == NOWHERE:
             is_exact = not (all_flags & int(Flag.VARIANT | Flag.LOSSY)).any()
             node.tail, node.tail_flags = tail, 0 if is_exact else int(Flag.VARIANT)
@@ -203,13 +214,14 @@ class RadixTree:
         held = Match(root, num_blocks * self.block_tokens, node).slots()[tier]
         return Inserted(node, held, np.concatenate(adopted), _slots(released))
 
-    def victims(self, tier: Tier, num_blocks: int, policy: Eviction) -> list[Victim]:
+    def victims(self, tier: Tier, num_blocks: int, policy: Eviction, now: float = 0.0) -> list[Victim]:
         """Choose `num_blocks` blocks, or all there are, that `tier` may give up; removes nothing.
 
         Unpinned leaves of the tier give their tail (one block) and then their blocks from the end backwards;
-        a node that has none left opens its parent. Drop them in the order of the list. Cost: O(leaves).
+        a node that has none left opens its parent. Drop them in the order of the list. `now`: that of the last use if
+        it is earlier. Cost: O(leaves).
         """
-        return self._frontier.choose(tier, num_blocks, policy)
+        return self._frontier.choose(tier, num_blocks, policy, max(now, self._now), self.rhythm)
 
     def drop(self, node: Node, tier: Tier, first: int, last: int) -> Dropped:
         """Forget the slots in `tier` of the node's blocks with index [first, last).
@@ -297,23 +309,6 @@ class RadixTree:
         """Raise IntegrityError, naming the fault, unless all rules of the tree hold. Cost: O(tokens)."""
         inspection.check(self._roots, self.block_tokens, {tier: self._frontier.leaves(tier) for tier in Tier})
 
-    def _check_tokens(self, tokens: Int32s) -> None:
-        # Another dtype would be cast without a word, and a wrong id is a wrong answer.
-        if tokens.dtype != np.int32 or tokens.ndim != 1:
-            raise ValueError(f"tokens are int32 [n], not {tokens.dtype} {list(tokens.shape)}")
-
-    def _check_insertion(
-        self, tokens: Int32s, blocks: Int32s, flags: Flags | int, tail: int, tier: Tier
-    ) -> tuple[int, Flags]:
-        """Number of blocks, and the flags of each."""
-        self._check_tokens(tokens)
-        num_blocks, num_left = divmod(len(tokens), self.block_tokens)
-        if len(blocks) != num_blocks:
-            raise ValueError(f"{len(tokens)} tokens have {num_blocks} blocks, not {len(blocks)}")
-        if tail != NOWHERE and (not num_left or tier is not Tier.DEVICE):
-            raise ValueError("a tail is on the device and holds tokens after the last block boundary")
-        return num_blocks, np.broadcast_to(np.asarray(flags, np.uint8), num_blocks)
-
     def _next_id(self) -> int:
         self._last_id += 1
         return self._last_id
@@ -363,6 +358,7 @@ class RadixTree:
         self._frontier.remove(node)
         del parent.children[int(node.tokens[0])]
         for gone in node.subtree():
+            self.rhythm.evicted(gone, self._now)
             removal.take_rest(gone, 0)
             gone.state = "evicted"
             above = gone.parent
