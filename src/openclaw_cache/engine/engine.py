@@ -89,37 +89,9 @@ class Engine:
         runner = Runner(model.network, arena, self.codec)
         prefill_s_per_token = _calibrate(runner, arena)
         self.tier_reasons: dict[Tier, str] = {}
-        stores, disk = self._stores(data_dir, say)
-        chunk_blocks = settings.chunk_size // settings.block_tokens
-        movement = Movement(
-            arena,
-            self.codec,
-            stores,
-            chunk_blocks=chunk_blocks,
-            deadline_s=settings.io_timeout_s,
-            wake=self._wake,
-            on_event=say,
-        )
-        self._loop: EngineLoop | None = None
-        tree = RadixTree(settings.block_tokens)
-        pool = BlockPool(num_blocks, chunk_blocks)
-        sizes = {tier: store.num_slots for tier, store in stores.items()}
         self.policy = POLICIES[settings.eviction]()
-        lower = LowerTiers(tree, pool, movement, sizes, self._identity(layout), self.policy, settings.write)
-        if disk is not None:
-            orphans = lower.restore(disk.recover())
-            if len(orphans):
-                disk.forget(orphans)
-        cache = PrefixCache(
-            tree,
-            pool,
-            lower,
-            movement,
-            arena,
-            self.codec,
-            is_enabled=settings.enabled,
-            reserve_blocks=int(num_blocks * settings.reserve),
-        )
+        self._loop: EngineLoop | None = None
+        cache = self._cache(arena, data_dir, say)
         cache.prefill_s_per_token = prefill_s_per_token
         self._loop = EngineLoop(
             model,
@@ -171,6 +143,40 @@ class Engine:
     def _block_bytes(self, layout: KvLayout) -> int:
         per_token = layout.num_layers * 2 * layout.num_kv_heads * layout.head_dim
         return per_token * layout.block_tokens * self.model.dtype.itemsize
+
+    def _cache(self, arena: Arena, data_dir: Path, say: Callable[[str], None]) -> PrefixCache:
+        """The cache over all tiers, with what the disk has kept hung into its tree."""
+        settings = self.settings
+        chunk_blocks = settings.chunk_size // settings.block_tokens
+        stores, disk = self._stores(data_dir, say)
+        movement = Movement(
+            arena,
+            self.codec,
+            stores,
+            chunk_blocks=chunk_blocks,
+            deadline_s=settings.io_timeout_s,
+            wake=self._wake,
+            on_event=say,
+        )
+        tree = RadixTree(settings.block_tokens)
+        pool = BlockPool(arena.num_blocks, chunk_blocks)
+        sizes = {tier: store.num_slots for tier, store in stores.items()}
+        identity = self._identity(self.codec.layout)
+        lower = LowerTiers(tree, pool, movement, sizes, identity, self.policy, settings.write)
+        if disk is not None:
+            orphans = lower.restore(disk.recover())
+            if len(orphans):
+                disk.forget(orphans)
+        return PrefixCache(
+            tree,
+            pool,
+            lower,
+            movement,
+            arena,
+            self.codec,
+            is_enabled=settings.enabled,
+            reserve_blocks=int(arena.num_blocks * settings.reserve),
+        )
 
     def _stores(
         self, data_dir: Path, say: Callable[[str], None]
