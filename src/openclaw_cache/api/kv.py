@@ -61,7 +61,7 @@ class KvAdmin:
         self._figures = EngineFigures(gateway.metrics)
 
     async def statuses(self) -> dict[str, Json]:
-        """Each engine's status by its upstream's name; one that cannot tell within 1 s has a `reason` only."""
+        """Each engine's status by its upstream's name; one that cannot tell within 2.5 s has a `reason` only."""
         found = await statuses(list(self._pods.values()), STATUS_TIMEOUT_S)
         return {
             name: {"reason": s.message} if isinstance(s, RequestError) else s for name, s in found.items()

@@ -63,8 +63,8 @@ class KvSettings:
     def num_device_blocks(self, block_bytes: int, window: int) -> int:
         """Blocks of the device tier on the CPU.
 
-        By default an eighth of the machine's memory, at most 2 GB, but room for one whole window and the
-        reserve if that is no more than a quarter of the memory.
+        By default an eighth of the machine's memory, at most 2 GB, or more if one whole window and the reserve
+        need it, up to a quarter of the memory.
 
         Raises:
             ConfigError: what was set has no room for two chunks.
