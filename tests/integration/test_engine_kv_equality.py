@@ -115,7 +115,7 @@ def total(reuses: list[Reuse]) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("write", "block_tokens", "eviction"),
-    [("through", 16, "lru"), ("back", 16, "s3fifo"), ("through", 8, "s3fifo")],
+    [("through", 16, "lru"), ("back", 16, "s3fifo"), ("through", 8, "agent")],
 )
 async def test_any_mix_of_hits_tiers_forks_evictions_and_restarts_gives_the_uncached_replies(
     model: Any, expect: Expect, tmp_path: Path, write: str, block_tokens: int, eviction: str
