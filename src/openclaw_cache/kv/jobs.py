@@ -31,14 +31,22 @@ class Job:
 
     Attributes:
         tier: whose store it reads or writes.
+        slots: int32 [n], which of its slots.
         submitted_at, deadline_at: by the clock of `Movement`.
         error: why it failed; None while it has not.
     """
 
     def __init__(
-        self, tier: Tier, *, submitted_at: float, deadline_s: float, on_end: Callable[[Job], None]
+        self,
+        tier: Tier,
+        slots: NDArray[np.int32],
+        *,
+        submitted_at: float,
+        deadline_s: float,
+        on_end: Callable[[Job], None],
     ) -> None:
         self.tier = tier
+        self.slots = slots
         self.submitted_at = submitted_at
         self.deadline_at = submitted_at + deadline_s
         self.error: JobError | None = None
@@ -113,8 +121,7 @@ class Load(Job):
         deadline_s: float,
         on_end: Callable[[Job], None],
     ) -> None:
-        super().__init__(tier, submitted_at=submitted_at, deadline_s=deadline_s, on_end=on_end)
-        self.slots = slots
+        super().__init__(tier, slots, submitted_at=submitted_at, deadline_s=deadline_s, on_end=on_end)
         self.blocks = blocks
         self.num_layers = 0
         self.num_good = 0
@@ -170,8 +177,7 @@ class Save(Job):
         deadline_s: float,
         on_end: Callable[[Job], None],
     ) -> None:
-        super().__init__(tier, submitted_at=submitted_at, deadline_s=deadline_s, on_end=on_end)
-        self.slots = slots
+        super().__init__(tier, slots, submitted_at=submitted_at, deadline_s=deadline_s, on_end=on_end)
         self.records = records
         self.source = source
         self.source_slots = source_slots
@@ -180,20 +186,4 @@ class Save(Job):
 
 
 class Forget(Job):
-    """Slots that are to be emptied.
-
-    Attributes:
-        slots: int32 [n].
-    """
-
-    def __init__(
-        self,
-        tier: Tier,
-        slots: NDArray[np.int32],
-        *,
-        submitted_at: float,
-        deadline_s: float,
-        on_end: Callable[[Job], None],
-    ) -> None:
-        super().__init__(tier, submitted_at=submitted_at, deadline_s=deadline_s, on_end=on_end)
-        self.slots = slots
+    """Slots that are to be emptied."""

@@ -110,8 +110,8 @@ class LowerTiers:
                 self._device.release(np.array([tail], np.int32))
             if below is not None and self._save(below, node, base + victim.first, base + victim.last):
                 continue
-            # Making room for copies may have shortened it.
-            if victim.first < (last := min(victim.last, node.num_blocks)):
+            # Making room for copies may have shortened it, or have begun to copy it down from another tier.
+            if not node.num_pins and victim.first < (last := min(victim.last, node.num_blocks)):
                 dropped = self._tree.drop(node, tier, victim.first, last)
                 self.num_evicted_blocks[tier] += len(dropped.slots_by_tier.get(tier, ()))
                 self.free(dropped)
