@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,6 +42,10 @@ class AdminClient:
 
     url: str
     admin_key: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    """Certificates to trust instead of the system's, where `url` has https."""
+    is_here: bool = False
+    """Whether the server said itself, in our data dir, where it listens: then its own certificate is enough."""
 
     @classmethod
     def find(cls, url: str | None, data_dir: Path | None, env: Mapping[str, str]) -> Self:
@@ -54,19 +59,20 @@ class AdminClient:
         if url is not None:
             if not _is_http(url):
                 raise ConfigError(f"--url {url!r} is not an http URL such as http://127.0.0.1:8800")
-            return cls(url.rstrip("/").removesuffix("/v1"), admin_key)
+            return cls(url.rstrip("/").removesuffix("/v1"), admin_key, env.get("OPENCLAW_CACHE_CA_FILE"))
         chosen = data_dir or Path(
             env.get("OPENCLAW_CACHE_SERVER__DATA_DIR") or load(env={}).settings.server.data_dir
         )
         server_file = chosen.expanduser() / "server.json"
         try:
-            found = json.loads(server_file.read_bytes())["url"]
+            found = json.loads(server_file.read_bytes())
+            found_url = str(found["url"])
         except (OSError, ValueError, KeyError, TypeError):
             raise NotFoundError(
                 f"no server runs in {chosen}: start one with `openclaw-cache serve`, or name it with --url "
                 "or OPENCLAW_CACHE_URL"
             ) from None
-        return cls(str(found), admin_key)
+        return cls(found_url, admin_key, found.get("certificate"), is_here=True)
 
     def call(self, method: str, path: str, order: Mapping[str, object] | None = None) -> Any:
         """Send one order and return the decoded answer.
@@ -94,8 +100,12 @@ class AdminClient:
     ) -> Iterator[http.client.HTTPResponse]:
         """A reply that is no error, to be read inside."""
         parts = urlsplit(self.url)
-        connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = connect(parts.hostname or "127.0.0.1", parts.port, timeout=timeout_s)
+        host = parts.hostname or "127.0.0.1"
+        connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+        if parts.scheme == "https":
+            connection = http.client.HTTPSConnection(
+                host, parts.port, timeout=timeout_s, context=self._context()
+            )
         headers = {"Content-Type": "application/json"}
         if self.admin_key:
             headers["Authorization"] = f"Bearer {self.admin_key}"
@@ -109,6 +119,14 @@ class AdminClient:
             raise UnreachableError(f"cannot reach {self.url}: {e}") from None
         finally:
             connection.close()
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as e:
+            raise ConfigError(f"cannot read certificates from {self.ca_file}: {e}") from None
+        context.check_hostname = not self.is_here  # it is made out to a name, and we go to loopback
+        return context
 
     def _refused(self, reply: http.client.HTTPResponse) -> RefusedError:
         answer = self._decoded(reply.read())

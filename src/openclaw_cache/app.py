@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -11,38 +10,48 @@ from contextlib import AsyncExitStack
 import structlog
 from blake3 import blake3
 
+from openclaw_cache.api import auth
+from openclaw_cache.api.account import Account
 from openclaw_cache.api.admin import Admin
-from openclaw_cache.api.auth import Authenticator, Principal, is_loopback
+from openclaw_cache.api.admission import NamespaceSlots
+from openclaw_cache.api.answering import Answering
+from openclaw_cache.api.embedding import Embedding
+from openclaw_cache.api.key_rules import from_env
 from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.models import Models
-from openclaw_cache.api.routes import Limits, Routes
+from openclaw_cache.api.passthrough import Passthrough
+from openclaw_cache.api.routes import Routes
+from openclaw_cache.api.visit import Door, Limits
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import ConfigError, StoreError
+from openclaw_cache.gateway.cache_hints import RoutingKeys
+from openclaw_cache.gateway.dispatch import Dispatch
+from openclaw_cache.gateway.embeddings import Embeddings
 from openclaw_cache.gateway.gateway import Gateway
+from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.gateway.kv_pod import KvPod
 from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.policy import Policy
 from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
+from openclaw_cache.observe.prices import Prices
+from openclaw_cache.observe.savings import SavingsBook
 from openclaw_cache.result import secret as fleet_secret
 from openclaw_cache.result.cache import ResultCache
+from openclaw_cache.result.encryption import EntryCipher, cipher_from_environment
 from openclaw_cache.result.entry import EntryCodec
 from openclaw_cache.result.key import Keyer
 from openclaw_cache.result.memory import MemoryTier
+from openclaw_cache.result.screen import Screen
 from openclaw_cache.result.versions import Epochs, check_secret
-from openclaw_cache.settings import ApiKey, Settings, UpstreamSettings
+from openclaw_cache.settings import Settings, UpstreamSettings
 from openclaw_cache.store.embedded import EmbeddedValkey
-from openclaw_cache.store.valkey import ValkeyStore
+from openclaw_cache.store.remote import RemoteStore, open_store
+from openclaw_cache.store.tls import TlsFiles
 from openclaw_cache.types import Namespace
 
 FLUSH_TIMEOUT_S = 10.0
-
-_WEAK_KEYS = frozenset({
-    "sk-1234", "sk-12345", "sk-xxx", "changeme", "change-me", "password", "secret", "admin", "test", "key",
-    "1234", "12345", "123456", "token", "default", "example", "master", "masterkey",
-})  # fmt: skip
-"""Keys that stand in tutorials and so are tried first."""
 
 _log = structlog.get_logger()
 
@@ -62,6 +71,7 @@ class App:
         self._store_fault: str | None = None
         self._check_again: Callable[[], None] = lambda: None
         self._checking: asyncio.Task[None] | None = None
+        self.gateway: Gateway
         self.asgi: Routes
 
     async def start(self) -> None:
@@ -71,50 +81,30 @@ class App:
             ConfigError: naming the setting at fault.
         """
         server = self.settings.server
-        authenticator = _authenticator(self.settings, self._env)
+        authenticator = auth.authenticator(self.settings, self._env)
         try:
             server.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as e:
             raise ConfigError(f"server.data_dir: cannot create {server.data_dir}: {e}") from None
         secret = fleet_secret.load_or_create(server.secret_file or server.data_dir / "secret")
+        prices = Prices.load(self.settings.savings.prices_file)
+        codec = EntryCodec(secret, self._cipher())
+        screen = self._screen()
+        await authenticator.start()
+        self._stack.push_async_callback(authenticator.aclose)
         embedded, store = await self._start_store()
         await self._check_store(store, secret)
         upstreams = [await self._start_upstream(u) for u in self.settings.upstreams]
-        rules = self.settings.result_cache
-        epochs = Epochs(store, exclusive=embedded is not None)
-        keyer = Keyer(secret)
-        cache = ResultCache(
-            memory=MemoryTier(rules.max_memory),
-            store=store,
-            keyer=keyer,
-            codec=EntryCodec(secret),
-            on_degraded=self._degraded,
-            exclusive=embedded is not None,
-        )
-        self._stack.push_async_callback(cache.aclose, FLUSH_TIMEOUT_S)
-        credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
-        kv_salt = KvSalt(secret)
-        policy = Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools)
-        gateway = Gateway(
-            upstreams=upstreams,
-            cache=cache,
-            epochs=epochs,
-            keyer=keyer,
-            policy=policy,
-            readings=Readings(policy, frozenset(rules.ignore)),
-            metrics=self.metrics,
-            kv_salt=kv_salt,
-            ttl_s=rules.ttl,
-            store_timeout_s=self.settings.store.timeout,
-            on_degraded=self._degraded,
-            credential_namespace=lambda token: Namespace(
-                f"credential-{blake3(token, key=credential_key).hexdigest(8)}"
-            ),
-        )
+        inflight = InFlightBytes(server.max_inflight)
+        is_own = embedded is not None
+        gateway = self._build_gateway(secret, store, codec, screen, upstreams, inflight, exclusive=is_own)
+        self.gateway = gateway
+        self._stack.push_async_callback(gateway.cache.aclose, FLUSH_TIMEOUT_S)
         kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
         for kv_pod in kv_pods.values():
             self._stack.push_async_callback(kv_pod.aclose)
-        kv = KvAdmin(gateway, kv_pods, {"default", *(key.namespace for key in server.keys)})
+        kv = KvAdmin(gateway, kv_pods, authenticator.namespaces)
+        book = SavingsBook()
         admin = Admin(
             gateway=gateway,
             store=store,
@@ -123,17 +113,93 @@ class App:
             started_at=time.time(),
             store_fault=lambda: self._store_fault,
             kv=kv,
+            authenticator=authenticator,
+            inflight=inflight,
+            book=book,
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
+        door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), inflight)
+        account = Account(self.metrics, prices, book)
         self.asgi = Routes(
-            gateway=gateway,
-            authenticator=authenticator,
+            answering=Answering(gateway, door, account),
+            embedding=Embedding(self._embeddings(gateway), gateway.dispatch, door, account),
+            passthrough=Passthrough(upstreams, door, self.metrics),
+            door=door,
             models=Models(upstreams),
             admin=admin,
             kv=kv,
-            limits=limits,
+            metrics=self.metrics,
             is_ready=self.why_not_ready,
         )
+
+    def _build_gateway(
+        self,
+        secret: bytes,
+        store: RemoteStore,
+        codec: EntryCodec,
+        screen: Screen | None,
+        upstreams: list[Upstream],
+        inflight: InFlightBytes,
+        *,
+        exclusive: bool,
+    ) -> Gateway:
+        rules = self.settings.result_cache
+        keyer = Keyer(secret)
+        cache = ResultCache(
+            memory=MemoryTier(rules.max_memory),
+            store=store,
+            keyer=keyer,
+            codec=codec,
+            on_degraded=self._degraded,
+            exclusive=exclusive,
+            screen=screen,
+            on_screened=lambda what, verdict: self.metrics.screened.labels(what, verdict).inc(),
+        )
+        credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
+        policy = Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools)
+        dispatch = Dispatch(
+            upstreams,
+            KvSalt(secret),
+            RoutingKeys(secret),
+            lambda token: Namespace(f"credential-{blake3(token, key=credential_key).hexdigest(8)}"),
+        )
+        return Gateway(
+            dispatch=dispatch,
+            cache=cache,
+            epochs=Epochs(store, exclusive=exclusive),
+            keyer=keyer,
+            policy=policy,
+            readings=Readings(policy, frozenset(rules.ignore), self.settings.server.max_messages),
+            metrics=self.metrics,
+            inflight=inflight,
+            ttl_s=rules.ttl,
+            store_timeout_s=self.settings.store.timeout,
+            on_degraded=self._degraded,
+        )
+
+    def _embeddings(self, gateway: Gateway) -> Embeddings:
+        embeddings = Embeddings(
+            cache=gateway.cache,
+            epochs=gateway.epochs,
+            keyer=gateway.keyer,
+            policy=gateway.policy,
+            metrics=self.metrics,
+            ignore=frozenset(self.settings.result_cache.ignore),
+            ttl_s=gateway.ttl_s,
+            store_timeout_s=gateway.store_timeout_s,
+            on_degraded=self._degraded,
+            outdated_at=gateway.outdated_at,
+        )
+        gateway.on_invalidate = embeddings.fetches.close
+        return embeddings
+
+    def _cipher(self) -> EntryCipher | None:
+        name = self.settings.result_cache.encryption_key_env
+        return None if name is None else cipher_from_environment(name, self._env)
+
+    def _screen(self) -> Screen | None:
+        rules = self.settings.result_cache.screen
+        return Screen(rules) if rules else None
 
     async def stop(self) -> None:
         """Flush pending store writes, then stop what was started, last first."""
@@ -148,7 +214,7 @@ class App:
                 return f"the embedded model of upstream {name!r}: {pod.state}"
         return None
 
-    async def _start_store(self) -> tuple[EmbeddedValkey | None, ValkeyStore]:
+    async def _start_store(self) -> tuple[EmbeddedValkey | None, RemoteStore]:
         settings = self.settings.store
         embedded, url = None, settings.url
         if url == "embedded":
@@ -157,7 +223,8 @@ class App:
             )
             self._stack.push_async_callback(embedded.stop)  # first: a start that is cut off leaves a process
             url = await embedded.start()
-        store = ValkeyStore(url, timeout_s=settings.timeout, on_change=self._store_changed)
+        tls = TlsFiles(settings.ca_file, settings.cert_file, settings.key_file)
+        store = open_store(url, tls=tls, timeout_s=settings.timeout, on_change=self._store_changed)
         await store.start()
         self._stack.push_async_callback(store.aclose)
         return embedded, store
@@ -179,10 +246,17 @@ class App:
             self.pods[settings.name] = pod
         upstream = Upstream(
             name=settings.name,
-            urls=settings.urls,
+            kind=settings.kind,
+            urls=[u.url for u in settings.urls],
+            weights=[u.weight for u in settings.urls],
             pod=pod,
             models=settings.models,
-            api_key=_from_env(self._env, f"upstreams.{settings.name}.api_key_env", settings.api_key_env),
+            relay=settings.relay,
+            cache_hints=settings.cache_hints,
+            ca_file=settings.ca_file,
+            probe_path=settings.probe_path,
+            probe_interval_s=settings.probe_interval,
+            api_key=from_env(self._env, f"upstreams.{settings.name}.api_key_env", settings.api_key_env),
             connect_timeout_s=settings.connect_timeout,
             idle_timeout_s=settings.idle_timeout,
             request_timeout_s=self.settings.server.request_timeout,
@@ -191,9 +265,10 @@ class App:
             on_retry=self.metrics.upstream_retries.inc,
         )
         self._stack.push_async_callback(upstream.aclose)
+        upstream.start()
         return upstream
 
-    async def _check_store(self, store: ValkeyStore, secret: bytes) -> None:
+    async def _check_store(self, store: RemoteStore, secret: bytes) -> None:
         """Make sure that the store is our fleet's; where it is down, check when it comes up.
 
         Until then only misses can follow, since another fleet has other keys and checksums, but evict would
@@ -205,7 +280,7 @@ class App:
             self._store_fault = f"the store has not been reached yet, so it may be another fleet's ({e})"
             self._check_again = lambda: self._start_check(store, secret)
 
-    def _start_check(self, store: ValkeyStore, secret: bytes) -> None:
+    def _start_check(self, store: RemoteStore, secret: bytes) -> None:
         async def check() -> None:
             self._store_fault, self._check_again = None, lambda: None
             try:
@@ -232,49 +307,3 @@ class App:
             _log.info("store is back")
         else:
             _log.warning("store is down", reason=reason, effect="requests go on without it")
-
-
-def _authenticator(settings: Settings, env: Mapping[str, str]) -> Authenticator:
-    """Keys from the settings; refuses an open door.
-
-    Raises:
-        ConfigError: the server would answer other machines without both keys, or with a tutorial's key.
-    """
-    server = settings.server
-    admin_key = _from_env(env, "server.admin_key_env", server.admin_key_env)
-    keys: dict[bytes, Principal] = {}
-    plain = [admin_key] if admin_key else []
-    for i, key in enumerate(server.keys):
-        text = key.key or _from_env(env, f"server.keys.{i}.key_env", key.key_env)
-        if text:
-            plain.append(text)
-        digest = hashlib.sha256(text.encode()).digest() if text else bytes.fromhex(key.key_sha256 or "")
-        if digest in keys:
-            raise ConfigError(f"server.keys.{i}: the same key stands there twice")
-        keys[digest] = _principal(key)
-    if not is_loopback(server.host):
-        missing = [
-            n for n, given in (("server.keys", keys), ("server.admin_key_env", admin_key)) if not given
-        ]
-        if missing:
-            raise ConfigError(
-                f"server.host: {server.host} is open to other machines: set {' and '.join(missing)} too, "
-                "or listen on 127.0.0.1"
-            )
-        weak_digests = {hashlib.sha256(k.encode()).digest() for k in _WEAK_KEYS}
-        if any(k.lower() in _WEAK_KEYS for k in plain) or not weak_digests.isdisjoint(keys):
-            raise ConfigError("server.keys: a key that everybody knows protects nothing: make a random one")
-    return Authenticator(keys, admin_key)
-
-
-def _principal(key: ApiKey) -> Principal:
-    return Principal(Namespace(key.namespace), True, tuple(key.agents), tuple(key.models))
-
-
-def _from_env(env: Mapping[str, str], field: str, name: str | None) -> str | None:
-    if name is None:
-        return None
-    value = env.get(name)
-    if not value:
-        raise ConfigError(f"{field}: the environment variable {name} is not set")
-    return value

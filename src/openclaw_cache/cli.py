@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 from urllib.parse import urlencode
 
 import typer
 
 from openclaw_cache import __version__, kv_tables, tables
-from openclaw_cache.admin_client import AdminClient, NotFoundError, RefusedError, UnreachableError
 from openclaw_cache.config import load, value_from_text
 from openclaw_cache.console import print_json
 from openclaw_cache.engine.pod import engine_command
 from openclaw_cache.errors import ConfigError
+from openclaw_cache.running_server import EXIT_NO, EXIT_USAGE, RunningServer, fail
 from openclaw_cache.units import parse_duration
 from openclaw_cache.warm_file import read_prompts
 
-_COMMAND_FLAGS = ("--status", "--evict", "--invalidate", "--warm", "--tree", "--version")
-EXIT_NO, EXIT_USAGE, EXIT_UNREACHABLE = 1, 2, 3
+_COMMAND_FLAGS = ("--status", "--evict", "--invalidate", "--warm", "--tree", "--rekey", "--version")
 
 app = typer.Typer(
     name="openclaw-cache",
@@ -111,15 +108,15 @@ def serve(
 
         uvloop.run(serving.serve(loaded.settings, _say))
     except ConfigError as e:
-        _fail(str(e), EXIT_USAGE)
+        fail(str(e), EXIT_USAGE)
     except asyncio.CancelledError:
-        _fail("stopped before it was up", EXIT_NO)
+        fail("stopped before it was up", EXIT_NO)
 
 
 @app.command()
 def status(url: UrlOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
     """Show what the server does: upstreams, hits, memory, store."""
-    server = _client(url, data_dir)
+    server = RunningServer(url, data_dir)
     shown = {"url": server.url, **server.get("/admin/status")}
     if as_json:
         print_json(shown)
@@ -156,7 +153,7 @@ def evict(
         "dry_run": dry_run,
         "pinned": pinned,
     }
-    report = _client(url, data_dir).post("/admin/evict", order)
+    report = RunningServer(url, data_dir).post("/admin/evict", order)
     if as_json:
         print_json(report)
         return
@@ -174,11 +171,48 @@ def invalidate(
 
     It holds at once and for good.
     """
-    done = _client(url, data_dir).post("/admin/invalidate", {"model": model})
+    done = RunningServer(url, data_dir).post("/admin/invalidate", {"model": model})
     if as_json:
         print_json(done)
         return
     tables.print_invalidated(done)
+
+
+@app.command()
+def rekey(url: UrlOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
+    """Encrypt what is stored under the current key.
+
+    After a key was put before the others in the variable of result_cache.encryption_key_env, or encryption was
+    switched on. Exit code 1 where some entries cannot be read.
+    """
+    report = RunningServer(url, data_dir).post("/admin/rekey", {})
+    if as_json:
+        print_json(report)
+    else:
+        tables.print_rekeyed(report)
+    if report["num_unreadable"]:
+        raise typer.Exit(EXIT_NO)
+
+
+@app.command()
+def key(
+    namespace: Annotated[str, typer.Option(help="What its user sees.")] = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Make a client key, and the line that lets it in.
+
+    The line is for server.keys_file (or server.keys) and does not give the key away.
+    """
+    from openclaw_cache.api.new_key import new_key  # noqa: PLC0415 - the other commands need none of it
+
+    try:
+        made, line = new_key(namespace)
+    except ConfigError as e:
+        fail(str(e), EXIT_USAGE)
+    if as_json:
+        print_json({"key": made, "line": line})
+    else:
+        typer.echo(f"key, shown once: {made}\nline for server.keys_file:\n{line}")
 
 
 @app.command()
@@ -201,14 +235,14 @@ def warm(
     What is cached already costs nothing.
     """
     if type_ is not WarmType.KV:
-        _fail(f"warm --type {type_.value} is not built yet: this version warms kv", EXIT_USAGE)
+        fail(f"warm --type {type_.value} is not built yet: this version warms kv", EXIT_USAGE)
     try:
         prompts = read_prompts(file)
         pin_s = None if pin is None else parse_duration(pin)
     except (ConfigError, ValueError) as e:
-        _fail(str(e), EXIT_USAGE)
+        fail(str(e), EXIT_USAGE)
     order = {"type": type_.value, "prompts": prompts, "model": model, "pin": pin_s, "namespace": namespace}
-    answer = _client(url, data_dir).lines("/admin/warm", order)
+    answer = RunningServer(url, data_dir).lines("/admin/warm", order)
     lines = kv_tables.warm_progress(answer, len(prompts), as_json=as_json)
     summary = kv_tables.warm_summary(lines, len(prompts), namespace)
     if as_json:
@@ -236,7 +270,7 @@ def tree(
     """
     query = {"limit": str(limit)} | ({"text": "1"} if text else {})
     query |= {"upstream": upstream} if upstream else {}
-    shown = _client(url, data_dir).get(f"/admin/tree?{urlencode(query)}")
+    shown = RunningServer(url, data_dir).get(f"/admin/tree?{urlencode(query)}")
     if as_json:
         print_json(shown)
         return
@@ -273,7 +307,7 @@ def engine(
     try:
         settings = load(config, overrides=_overrides(set_ or [], named)).settings
     except ConfigError as e:
-        _fail(str(e), EXIT_USAGE)
+        fail(str(e), EXIT_USAGE)
     kv = settings.kv_cache.for_engine()
     command = engine_command(model, settings.server.data_dir, kv=kv, device=device)
     command += ["--host", host, "--port", str(port), *(["--json"] if as_json else [])]
@@ -309,61 +343,9 @@ def _overrides(pairs: list[str], named: dict[str, object]) -> dict[str, object]:
     return values | {field: value for field, value in named.items() if value is not None}
 
 
-def _client(url: str | None, data_dir: Path | None) -> _Commands:
-    return _Commands(url, data_dir)
-
-
-class _Commands:
-    """The admin client with its errors turned into messages and exit codes."""
-
-    def __init__(self, url: str | None, data_dir: Path | None) -> None:
-        try:
-            self._client = AdminClient.find(url, data_dir, os.environ)
-        except ConfigError as e:
-            _fail(str(e), EXIT_USAGE)
-        except NotFoundError as e:
-            _fail(str(e), EXIT_UNREACHABLE)
-
-    @property
-    def url(self) -> str:
-        return self._client.url
-
-    def get(self, path: str) -> Any:
-        return self._call("GET", path, None)
-
-    def post(self, path: str, order: Mapping[str, object]) -> Any:
-        return self._call("POST", path, order)
-
-    def lines(self, path: str, order: Mapping[str, object]) -> Iterator[Any]:
-        with _exit_codes():
-            yield from self._client.lines(path, order)
-
-    def _call(self, method: str, path: str, order: Mapping[str, object] | None) -> Any:
-        with _exit_codes():
-            return self._client.call(method, path, order)
-
-
-@contextmanager
-def _exit_codes() -> Iterator[None]:
-    try:
-        yield
-    except UnreachableError as e:
-        _fail(str(e), EXIT_UNREACHABLE)
-    except RefusedError as e:
-        is_usage = (
-            e.status < 500 and e.status != 409
-        )  # that one is no fault of the order: it cannot be done now
-        _fail(str(e), EXIT_USAGE if is_usage else EXIT_NO)
-
-
 def _say(line: str) -> None:
     try:
         typer.echo(line)
         sys.stdout.flush()
     except OSError:
         pass  # nobody reads it any more (`serve | head`): no reason to stop serving
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    typer.echo(f"openclaw-cache: {message}", err=True)
-    raise typer.Exit(code)

@@ -27,10 +27,16 @@ from openclaw_cache.units import (
     parse_size,
     parse_size_or_auto,
 )
+from openclaw_cache.yaml_text import load_yaml
 
 ENV_PREFIX = "OPENCLAW_CACHE_"
 # Variables with our prefix that are not settings: the CLI's own and those of the test suite.
-ENV_RESERVED = ("OPENCLAW_CACHE_URL", "OPENCLAW_CACHE_ADMIN_KEY", "OPENCLAW_CACHE_CONFIG")
+ENV_RESERVED = (
+    "OPENCLAW_CACHE_URL",
+    "OPENCLAW_CACHE_CA_FILE",
+    "OPENCLAW_CACHE_ADMIN_KEY",
+    "OPENCLAW_CACHE_CONFIG",
+)
 ENV_RESERVED_PREFIXES = ("OPENCLAW_CACHE_TEST_",)
 
 ALIASES = {
@@ -207,10 +213,7 @@ def _read_yaml(file: Path) -> dict[str, object]:
         raise ConfigError(
             f"cannot read the configuration file {file}: {e.strerror if isinstance(e, OSError) else e}"
         ) from None
-    try:
-        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader that also refuses twins
-    except yaml.YAMLError as e:
-        raise ConfigError(f"{file} is not valid YAML: {_yaml_fault(e)}") from None
+    data = load_yaml(text, str(file))
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -243,21 +246,6 @@ def _check_known_section(section: str, file: Path) -> None:
     raise ConfigError(f"{file}: unknown section {section!r}: {hint}")
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A SafeLoader that refuses a key given twice: PyYAML would silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            key = str(key_node.value)
-            if key in seen and key != "<<":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
 def _read_env(env: Mapping[str, str]) -> list[_Given]:
     known = {_variable(field): field for field in [*known_fields(), *ALIASES]}
     found: list[_Given] = []
@@ -286,19 +274,8 @@ def value_from_text(text: str, source: str) -> object:
         ConfigError: it begins as YAML and is none.
     """
     if text[:1] in "[{" or text.strip() in ("null", "~"):
-        try:
-            return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - see _UniqueKeyLoader
-        except yaml.YAMLError as e:
-            raise ConfigError(f"{source} is not valid YAML: {_yaml_fault(e)}") from None
+        return load_yaml(text, source)
     return text
-
-
-def _yaml_fault(error: yaml.YAMLError) -> str:
-    """What is wrong and where. Not the library's own text: it quotes the line, and perhaps a key in it."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return "it has characters that YAML does not allow"
-    problem = re.sub(r"\b(alias|anchor|tag|handle|character) .*", r"\1", error.problem or "syntax error")
-    return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {problem}"
 
 
 def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:

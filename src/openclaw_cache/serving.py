@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import os
 import signal
@@ -47,7 +48,11 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
                 host=server_settings.host,
                 port=server_settings.port,
                 loop="none",
-                http=BoundedConnection,
+                http=functools.partial(  # type: ignore[arg-type] # called like the class it stands for
+                    BoundedConnection, write_timeout_s=server_settings.write_timeout
+                ),
+                ssl_certfile=server_settings.tls_cert,
+                ssl_keyfile=server_settings.tls_key,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -117,10 +122,13 @@ async def _announce(app: App, server: _Server, server_file: Path, say: Callable[
     shown = f"[{host}]" if ":" in host else host
     if ipaddress.ip_address(host).is_unspecified:
         shown = "127.0.0.1"
-    url = f"http://{shown}:{port}"
+    tls_cert = app.settings.server.tls_cert
+    url = f"{'https' if tls_cert else 'http'}://{shown}:{port}"
     draft = server_file.with_suffix(".tmp")
     try:
-        draft.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
+        draft.write_bytes(
+            orjson.dumps({"url": url, "pid": os.getpid(), "certificate": str(tls_cert) if tls_cert else None})
+        )
         draft.replace(server_file)
     except OSError as e:  # a full disk: we serve all the same
         _log.warning("not announced", reason=f"{server_file}: {e.strerror}", effect="the CLI needs --url")
@@ -129,16 +137,18 @@ async def _announce(app: App, server: _Server, server_file: Path, say: Callable[
         say(f"{name}: loading {pod.model_ids[0]} …")
         await pod.wait_ready(float("inf"))
     for upstream in app.settings.upstreams:
-        serving = (
-            app.pods[upstream.name].model_ids[0] if upstream.name in app.pods else ", ".join(upstream.urls)
-        )
-        say(f"upstream {upstream.name}: {serving}")
+        served = [app.pods[upstream.name].model_ids[0]] if upstream.name in app.pods else []
+        say(f"upstream {upstream.name}: {', '.join(served or [u.url for u in upstream.urls])}")
     model = next((p.model_ids[0] for p in app.pods.values()), "MODEL")
     say("ready; try:")
     body = orjson.dumps(
         {"model": model, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
     ).decode()
-    key = '-H "authorization: Bearer $KEY" ' if app.settings.server.keys else ""
+    key = (
+        '-H "authorization: Bearer $KEY" '
+        if app.settings.server.keys or app.settings.server.keys_file
+        else ""
+    )
     say(f"  curl -i {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{body}'")
 
 

@@ -32,6 +32,25 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
+def _expanded(path: Path | None) -> Path | None:
+    try:
+        return path.expanduser().absolute() if path is not None else None
+    except RuntimeError:  # a user without an entry in passwd, as in many containers, and HOME unset
+        raise ValueError("there is no home directory here: set HOME, or write an absolute path") from None
+
+
+class Budgets(_Section):
+    """How much one key may use, counted over sliding windows; None = without bound.
+
+    Tokens are those that an upstream was asked for: what the cache answers costs none.
+    """
+
+    requests_per_minute: int | None = Field(None, gt=0)
+    tokens_per_minute: int | None = Field(None, gt=0)
+    tokens_per_day: int | None = Field(None, gt=0)
+    max_concurrent: int | None = Field(None, gt=0)
+
+
 class ApiKey(_Section):
     """One client key and what it may use. Exactly one of `key`, `key_sha256`, `key_env` is set."""
 
@@ -41,6 +60,8 @@ class ApiKey(_Section):
     namespace: str = Field("default", pattern=NAME_PATTERN)
     agents: list[str] = ["*"]
     models: list[str] = ["*"]
+    cache: list[Literal["read", "write"]] = ["read", "write"]
+    budgets: Budgets = Budgets()
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> ApiKey:
@@ -58,19 +79,29 @@ class Server(_Section):
     secret_file: Path | None = None
     admin_key_env: str | None = None
     keys: list[ApiKey] = []
+    keys_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     max_body: Size = Field(64 * 10**6, gt=0)
+    max_messages: int = Field(20_000, gt=0)
+    max_inflight: Size = Field(10**9, gt=0)
+    namespace_concurrency: int = Field(4096, gt=0)
     body_timeout: Duration = Field(30.0, gt=0)
     request_timeout: Duration = Field(1800.0, gt=0)
     ping_interval: Duration = Field(1.0, gt=0)
     drain_timeout: Duration = 60.0
+    write_timeout: Duration = Field(60.0, gt=0)
 
-    @field_validator("data_dir", "secret_file")
+    @field_validator("data_dir", "secret_file", "keys_file", "tls_cert", "tls_key")
     @classmethod
     def _expand_home(cls, value: Path | None) -> Path | None:
-        try:
-            return value.expanduser().absolute() if value is not None else None
-        except RuntimeError:  # a user without an entry in passwd, as in many containers, and HOME unset
-            raise ValueError("there is no home directory here: set HOME, or write an absolute path") from None
+        return _expanded(value)
+
+    @model_validator(mode="after")
+    def _tls_has_both_files(self) -> Server:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key belong together: give both, or neither")
+        return self
 
 
 class StoreSettings(_Section):
@@ -79,24 +110,69 @@ class StoreSettings(_Section):
     url: str = Field("embedded", repr=False)  # it may have a password
     timeout: Duration = Field(0.05, gt=0)
     max_memory: Size = Field(10**9, gt=0)
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    @field_validator("ca_file", "cert_file", "key_file")
+    @classmethod
+    def _expand_home(cls, value: Path | None) -> Path | None:
+        return _expanded(value)
+
+
+class UpstreamUrl(_Section):
+    """One pod of an upstream, and its share of the requests relative to the others."""
+
+    url: str
+    weight: int = Field(1, ge=1, le=1000)
 
 
 class UpstreamSettings(_Section):
-    """One upstream: a pod that we start (`embedded`), or any OpenAI-compatible endpoint (`openai`)."""
+    """One upstream: a pod that we start (`embedded`), or an endpoint of OpenAI's or Anthropic's API."""
 
     name: str = Field(pattern=NAME_PATTERN)
-    kind: Literal["embedded", "openai"]
+    kind: Literal["embedded", "openai", "anthropic"]
     model: str | None = Field(None, min_length=1)
     threads: int | None = Field(None, ge=1)
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     max_waiting: int = Field(32, ge=0)
-    urls: list[str] = []
+    urls: list[UpstreamUrl] = []
     models: list[str] = ["*"]
+    relay: list[str] = []
+    cache_hints: Literal["off", "auto"] = "off"
+    ca_file: Path | None = None
+    probe_path: str = Field("/health", pattern=r"^/[!-~]*$")
+    probe_interval: Duration = Field(5.0, gt=0)
     api_key_env: str | None = None
     connect_timeout: Duration = Field(5.0, gt=0)
     idle_timeout: Duration = Field(600.0, gt=0)
     retries: int = Field(1, ge=0, le=5)
     ask_usage: bool = True
+
+    @field_validator("urls", mode="before")
+    @classmethod
+    def _plain_urls(cls, value: object) -> object:
+        if not isinstance(value, list):
+            return value
+        return [{"url": url} if isinstance(url, str) else url for url in value]
+
+    @field_validator("cache_hints", mode="before")
+    @classmethod
+    def _off_is_no_boolean(cls, value: object) -> object:
+        return "off" if value is False else value  # YAML reads a bare `off` as false
+
+    @field_validator("ca_file")
+    @classmethod
+    def _expand_home(cls, value: Path | None) -> Path | None:
+        return _expanded(value)
+
+    @field_validator("relay")
+    @classmethod
+    def _relays_paths(cls, value: list[str]) -> list[str]:
+        for i, glob in enumerate(value):
+            if not glob.startswith("/"):
+                raise ValueError(f"relay.{i}: a path begins with /, for example /v1/audio/*")
+        return value
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> UpstreamSettings:
@@ -106,8 +182,10 @@ class UpstreamSettings(_Section):
             if self.urls:
                 raise ValueError("kind: embedded takes no `urls`: we start that pod ourselves")
         elif not self.urls:
-            raise ValueError("kind: openai needs `urls`, for example [http://10.0.0.11:8000]")
-        for i, url in enumerate(self.urls):
+            raise ValueError(f"kind: {self.kind} needs `urls`, for example [http://10.0.0.11:8000]")
+        if self.kind == "embedded" and (self.relay or self.ca_file or self.cache_hints != "off"):
+            raise ValueError("kind: embedded takes no relay, ca_file or cache_hints")
+        for i, url in enumerate(u.url for u in self.urls):
             # Not repeated: what does not belong into a URL is most often a key.
             if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
                 raise ValueError(f"urls.{i}: write http(s)://host:port/path, without user, query or fragment")
@@ -122,6 +200,13 @@ class UpstreamSettings(_Section):
         return self
 
 
+class ScreenRule(_Section):
+    """What is looked for in a prompt and its reply before they are stored, and what then."""
+
+    find: Literal["secrets", "personal"]
+    action: Literal["skip", "encrypt"] = "skip"
+
+
 class ResultCacheSettings(_Section):
     """The exact result cache and what may enter it."""
 
@@ -131,6 +216,32 @@ class ResultCacheSettings(_Section):
     sampled: Literal["cache", "bypass"] = "cache"
     tools: Literal["bypass", "cache"] = "bypass"
     ignore: list[Literal["user", "metadata"]] = []
+    encryption_key_env: str | None = None
+    screen: list[ScreenRule] = []
+
+    @field_validator("screen", mode="before")
+    @classmethod
+    def _plain_rules(cls, value: object) -> object:
+        if not isinstance(value, list):
+            return value
+        return [{"find": rule} if isinstance(rule, str) else rule for rule in value]
+
+    @model_validator(mode="after")
+    def _can_encrypt(self) -> ResultCacheSettings:
+        if self.encryption_key_env is None and any(rule.action == "encrypt" for rule in self.screen):
+            raise ValueError("screen: action encrypt needs encryption_key_env")
+        return self
+
+
+class SavingsSettings(_Section):
+    """What a token costs, for the record of what was saved."""
+
+    prices_file: Path | None = None
+
+    @field_validator("prices_file")
+    @classmethod
+    def _expand_home(cls, value: Path | None) -> Path | None:
+        return _expanded(value)
 
 
 class KvCacheSettings(_Section):
@@ -218,6 +329,7 @@ class Settings(_Section):
     ]
     result_cache: ResultCacheSettings = ResultCacheSettings()
     kv_cache: KvCacheSettings = KvCacheSettings()
+    savings: SavingsSettings = SavingsSettings()
 
     @field_validator("upstreams")
     @classmethod

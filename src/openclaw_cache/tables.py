@@ -40,6 +40,10 @@ def print_status(shown: dict[str, Any]) -> None:
     hits = f"{ratio['num_hits']:,} of {ratio['num_lookups']:,}"
     table.add_row("hit ratio, 15 min", f"{ratio['ratio']:.3f} ({hits})" if ratio["num_lookups"] else "–")
     table.add_row("tokens not computed", _saved(shown["saved_tokens"]))
+    if money := _money(shown["savings"]["total"]):
+        table.add_row("money", money)
+    if shown["keys"]["keyed"]:
+        table.add_row("keys", printable(_keys(shown["keys"])))
     used, allowed = size(memory["memory_bytes"]), size(memory["capacity_bytes"])
     table.add_row(
         "result cache, memory", f"{plural(memory['num_entries'], 'entry', 'entries')}, {used} of {allowed}"
@@ -83,6 +87,16 @@ def _print_evicted_replies(report: dict[str, Any], verb: str) -> None:
         out.print(f"{corrupt} {verb} too")
 
 
+def print_rekeyed(report: dict[str, Any]) -> None:
+    """Print the answer of `/admin/rekey`."""
+    out.print(
+        f"{plural(report['num_rewritten'], 'entry', 'entries')} rewritten, {report['num_current']:,} were current"
+    )
+    if report["num_unreadable"]:
+        unreadable = plural(report["num_unreadable"], "entry", "entries")
+        out.print(f"{unreadable} could not be read: corrupt, or under a key that this node does not have")
+
+
 def print_invalidated(done: dict[str, Any]) -> None:
     """Print the answer of `/admin/invalidate`."""
     model = printable(done["model"])
@@ -103,10 +117,30 @@ def _saved(by_layer: dict[str, int]) -> str:
     return f"{sum(by_layer.values()):,} ({parts})"
 
 
+def _money(total: dict[str, Any]) -> str:
+    """What upstreams asked for and what was saved; empty where no price is known."""
+    if not total["num_priced"]:
+        return ""
+    known = f"{total['num_priced']:,} of {plural(total['num_requests'], 'request')} with a known price"
+    return f"${total['spent_usd']:,.4f} spent, ${total['saved_usd']:,.4f} saved ({known})"
+
+
+def _keys(shown: dict[str, Any]) -> str:
+    text = plural(shown["num_keys"], "key")
+    file = shown.get("keys_file") or {}
+    if file.get("reload_error"):
+        text += f"; the key file was not reloaded: {file['reload_error']}"
+    return text
+
+
 def _upstream(shown: dict[str, Any]) -> str:
     models = ", ".join(shown["models"])
     if shown["kind"] != "embedded":
-        return f"{shown['kind']} at {', '.join(shown['urls'])}: {models}"
+        pods = [
+            pod["url"] + ("" if pod["state"] == "up" else f" ({pod['state'].upper()}: {pod['last_error']})")
+            for pod in shown["pods"]
+        ]
+        return f"{shown['kind']} at {', '.join(pods)}: {models}"
     reason = f" ({shown['reason']})" if shown["state"] != "ready" and shown["reason"] else ""
     return f"embedded, {shown['state']}{reason}: {models}"
 

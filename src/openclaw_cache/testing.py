@@ -49,23 +49,24 @@ async def running_valkey(
         prefix="valkey-"
     ) as short:  # a test's own folder may be too long for a socket
         if tcp:
-            port = _free_port()
+            port = free_port()
             secret = f":{password}@" if password else ""
             url, place = f"redis://{secret}127.0.0.1:{port}/0", ["--port", str(port), "--bind", "127.0.0.1"]
         else:
             url, place = f"unix://{short}/sock?db=0", ["--port", "0", "--unixsocket", f"{short}/sock"]
         if password:
             place += ["--requirepass", password]
-        process = _start(folder, *place, *options)
+        process = start_valkey(folder, *place, *options)
         try:
-            await _wait_for(parse_url(url), process)
+            await until_answering(parse_url(url), process)
             yield url, process
         finally:
             process.kill()
             process.wait()
 
 
-def _start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+def start_valkey(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    """Start a Valkey that works in `folder`; whoever starts it ends it. `until_answering` waits for it."""
     with (folder / "valkey.log").open("ab") as log:
         return subprocess.Popen(  # noqa: S603 - our own binary, no shell
             [find_binary(), "--dir", str(folder), "--save", "", *options],
@@ -76,7 +77,8 @@ def _start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
         )
 
 
-async def _wait_for(address: Address, process: subprocess.Popen[bytes]) -> None:
+async def until_answering(address: Address, process: subprocess.Popen[bytes]) -> None:
+    """Wait until the server takes commands; raises RuntimeError when it ends instead."""
     while process.poll() is None:
         with contextlib.suppress(StoreError):
             (await dial(address, timeout_s=5.0)).close()
@@ -85,7 +87,8 @@ async def _wait_for(address: Address, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"the test server ended with status {process.returncode}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port on loopback that nothing listened on a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

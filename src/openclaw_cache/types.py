@@ -36,6 +36,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     `prompt` is the prompt's text, kept so that an operator can evict by pattern; where it is long it stands in
     `packed_prompt` instead, in zlib form (`result.entry.packed` and `prompt_text`).
     `model` is the one that answered, `requested_model` the name it was asked for by.
+    `cached_tokens` and `cache_write_tokens` say what of the prompt the upstream's own cache had, or took, at the time.
     `expires_at` counts from `created_at`: no hit moves it.
 
     A Struct outside the cycle collector (it refers to no containers): hundreds of thousands of them do not slow
@@ -54,3 +55,5 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     prompt: str
     packed_prompt: bytes = b""
     requested_model: str = ""
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0

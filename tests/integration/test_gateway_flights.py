@@ -29,7 +29,7 @@ COLLAPSED = "openclaw-cache; fwd=miss; collapsed"
 
 async def readers(gateway: Served, number: int) -> None:
     """Wait until this many requests read the one flight in the air."""
-    flights = gateway.app.asgi._gateway.flights._by_key
+    flights = gateway.app.gateway.flights._by_key
     async with asyncio.timeout(20):
         while sum(flight.num_readers for flight in flights.values()) != number:
             await asyncio.sleep(0.005)
@@ -429,7 +429,7 @@ async def test_a_client_that_does_not_read_bounds_what_is_read_from_the_upstream
             await exchange.chunk(block)
 
     async with ScriptedUpstream(endless, send_buffer_bytes=64 * 1024) as upstream:
-        gateway.app.asgi._gateway.upstreams[0].urls[:] = [upstream.url]
+        gateway.app.gateway.dispatch.upstreams[0].urls[:] = [upstream.url]
         client = unread_request(int(gateway.url.rpartition(":")[2]), stream_body())
         await upstream.called()
         await asyncio.sleep(0)
@@ -450,7 +450,7 @@ async def test_a_reply_too_long_to_hold_is_relayed_but_not_held(
     monkeypatch.setattr("openclaw_cache.gateway.flight.MAX_HELD_BYTES", 100_000)
     live = Live()
     upstream.script = live
-    flights = gateway.app.asgi._gateway.flights._by_key
+    flights = gateway.app.gateway.flights._by_key
     async with gateway.send(chat(stream=True)) as first:
         await upstream.called()
         (flight,) = flights.values()
@@ -490,7 +490,7 @@ async def test_a_failing_recorder_does_not_leave_a_flight_behind(
 async def test_the_store_is_asked_before_a_flight_but_a_flight_that_lands_meanwhile_is_seen(
     gateway: Served, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = gateway.app.asgi._gateway.cache
+    cache = gateway.app.gateway.cache
     fetch, asked_store, go_on = cache.fetch, asyncio.Event(), asyncio.Event()
 
     async def slow_fetch(*args: Any) -> Any:

@@ -19,7 +19,7 @@ async def assert_bypasses(gateway: Served, upstream: ScriptedUpstream, reason: s
         assert answered.cache_status == f"openclaw-cache; fwd=bypass; detail={reason}"
         assert answered.status == 200
     assert upstream.num_calls == before + 2
-    assert gateway.app.asgi._gateway.cache.stats().num_entries == 0
+    assert gateway.app.gateway.cache.stats().num_entries == 0
 
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -193,7 +193,7 @@ async def test_only_if_cached_answers_504_instead_of_calling(
 async def test_max_age_refuses_older_replies(gateway: Served, upstream: ScriptedUpstream) -> None:
     await gateway.ask()
     assert (await gateway.ask(headers={"cache-control": "max-age=60"})).is_hit
-    gateway.app.asgi._gateway.wall = lambda: __import__("time").time() + 61  # a minute later
+    gateway.app.gateway.wall = lambda: __import__("time").time() + 61  # a minute later
     again = await gateway.ask(headers={"cache-control": "max-age=60, only-if-cached"})
     assert again.status == 504
     hit = await gateway.ask()

@@ -294,7 +294,8 @@ async def test_an_error_status_with_the_content_type_of_a_stream_stays_that_erro
     upstream.script = refuses
     for streams in (False, True):
         answered = await gateway.ask(chat(stream=streams))
-        assert (answered.status, answered.body) == (400, body)
+        assert (answered.status, answered.headers["content-type"]) == (400, "application/json")
+        assert answered.json() == {"error": {"message": "bad"}}
 
 
 @pytest.mark.parametrize("leader_streams", [False, True])
@@ -318,8 +319,10 @@ async def test_a_200_that_is_no_reply_breaks_nobody(
         if answered.headers["content-type"].startswith("text/event-stream"):
             assert answered.events()[-2]["error"]
             assert answered.events()[-1] == "[DONE]"
+        elif value == ["no reply"]:
+            assert (answered.status, answered.json()["error"]["code"]) == (502, "upstream_broken")
         else:
-            assert answered.json() == value
+            assert (answered.status, answered.json()) == (502 if "error" in value else 200, value)
     assert upstream.num_calls == 1
 
 
@@ -386,7 +389,8 @@ async def test_an_error_after_pings_becomes_an_error_event(
         got = await read_until(response, b": ping\n\n")
         gate.open()
         got += await response.read()
-    assert [json.loads(d) for d in data_of(got)[:-1]] == [error]
+    (told,) = [json.loads(d)["error"] for d in data_of(got)[:-1]]
+    assert {name: told[name] for name in error["error"]} == error["error"]
     assert data_of(got)[-1] == b"[DONE]"
 
 

@@ -184,20 +184,23 @@ async def test_connections_are_kept_and_reused(gateway: Served, upstream: Script
     ],
 )
 @pytest.mark.parametrize("status", [401, 500])
-async def test_an_error_of_any_shape_is_passed_on_as_it_is(
+async def test_an_error_without_an_error_object_keeps_its_status_and_headers_and_gets_one(
     gateway: Served, upstream: ScriptedUpstream, body: bytes, kind: str, status: int
 ) -> None:
     async def fails(exchange: Exchange) -> None:
-        await exchange.whole(body, status, {"content-type": kind})
+        await exchange.whole(body, status, {"content-type": kind, "x-ratelimit-remaining": "0"})
 
     upstream.script = fails
     for streams in (False, True):
         failed = await gateway.ask(chat(stream=streams))
-        assert (failed.status, failed.body, failed.headers["content-type"]) == (status, body, kind)
+        assert (failed.status, failed.headers["content-type"]) == (status, "application/json")
+        assert failed.headers["x-ratelimit-remaining"] == "0"
+        assert failed.json()["error"]["code"] == "upstream_error"
+        assert str(status) in failed.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{broken"])
-async def test_a_success_that_is_no_json_is_passed_on_and_not_stored(
+async def test_a_success_that_is_no_json_is_an_error_and_not_stored(
     gateway: Served, upstream: ScriptedUpstream, body: bytes
 ) -> None:
     async def odd(exchange: Exchange) -> None:
@@ -206,19 +209,26 @@ async def test_a_success_that_is_no_json_is_passed_on_and_not_stored(
     upstream.script = odd
     for streams in (False, True):
         answered = await gateway.ask(chat(stream=streams))
-        assert (answered.status, answered.body) == (200, body)
+        assert (answered.status, answered.json()["error"]["code"]) == (502, "upstream_broken")
+        assert "text/plain" in answered.json()["error"]["message"]
     assert upstream.num_calls == 2
 
 
-async def test_a_redirect_is_the_clients_to_follow(gateway: Served, upstream: ScriptedUpstream) -> None:
+async def test_a_redirect_is_the_operators_to_correct_and_takes_no_client_elsewhere(
+    gateway: Served, upstream: ScriptedUpstream
+) -> None:
     async def moves(exchange: Exchange) -> None:
-        await exchange.whole(b"", 307, {"location": "http://127.0.0.1:1/elsewhere"})
+        await exchange.whole(b"", 307, {"location": "http://127.0.0.1:1/elsewhere?key=abc"})
 
     upstream.script = moves
-    async with gateway.session.post(
-        gateway.url + "/v1/chat/completions", json=chat(), allow_redirects=False
-    ) as moved:
-        assert (moved.status, moved.headers["location"]) == (307, "http://127.0.0.1:1/elsewhere")
+    for streams in (False, True):
+        async with gateway.session.post(
+            gateway.url + "/v1/chat/completions", json=chat(stream=streams), allow_redirects=False
+        ) as moved:
+            assert (moved.status, "location" in moved.headers) == (502, False)
+            text = await moved.text()
+            assert json.loads(text)["error"]["code"] == "upstream_redirect"
+            assert "abc" not in text
 
 
 # Headers.

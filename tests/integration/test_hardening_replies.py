@@ -89,7 +89,7 @@ async def test_a_reply_that_lands_while_an_invalidation_looks_for_names_is_not_s
     upstream.script = gate
     old = asyncio.create_task(gateway.ask(chat(model="latest")))
     await upstream.called()
-    cache = gateway.app.asgi._gateway.cache
+    cache = gateway.app.gateway.cache
     look_up = cache.requested_as
 
     async def slow_look_up(model: str) -> set[str]:

@@ -52,7 +52,7 @@ def ends_an_event(block: bytes) -> bool:
 @given(cut_streams())
 def test_every_byte_passes_in_whole_events(cut: tuple[list[bytes], list[bytes]]) -> None:
     chunks, payloads = cut
-    transcript, passed = EventTranscript(), b""
+    transcript, passed = EventTranscript(openai.ChatDialect()), b""
     for number, chunk in enumerate(chunks):
         assert not transcript.terminal or not b"".join(chunks[number:]).strip()
         if transcript.terminal:
@@ -74,7 +74,7 @@ def test_a_stream_without_done_passes_its_whole_events_and_then_fails(
     chunks, payloads = cut
     raw = b"".join(chunks)
     raw = raw[: raw.rindex(DONE) + 3]
-    transcript, passed = EventTranscript(), b""
+    transcript, passed = EventTranscript(openai.ChatDialect()), b""
     for start in range(0, len(raw), 5):
         passed += transcript.feed(raw[start : start + 5])
     assert raw.startswith(passed)
@@ -87,7 +87,7 @@ def test_a_stream_without_done_passes_its_whole_events_and_then_fails(
 @given(streams())
 def test_taking_the_usage_event_out_leaves_every_other_byte(stream: tuple[bytes, list[bytes]]) -> None:
     raw, payloads = stream
-    shown = without_usage_event(raw)
+    shown = without_usage_event(raw, openai.ChatDialect())
     assert [e.data for e in SseParser().feed(shown)] == [p for p in payloads if not openai.is_usage_event(p)]
     if USAGE not in payloads:
         assert shown == raw
@@ -95,7 +95,7 @@ def test_taking_the_usage_event_out_leaves_every_other_byte(stream: tuple[bytes,
 
 
 def test_a_transcript_that_forgets_keeps_counting_but_holds_nothing() -> None:
-    transcript = EventTranscript()
+    transcript = EventTranscript(openai.ChatDialect())
     transcript.feed(b"data: 1\n\n")
     transcript.forget()
     assert transcript.feed(b"data: 2\n\n") == b"data: 2\n\n"

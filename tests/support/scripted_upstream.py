@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -123,11 +124,19 @@ class Exchange:
 class ScriptedUpstream:
     """The server. `script` answers every call; those in `next_scripts` go first, one call each.
 
-    Use as an async context manager. `calls` holds every chat call in order, `others` the rest.
+    Use as an async context manager. `calls` holds every chat call in order, `others` the rest (GET), which
+    `get_script` answers. With `tls` it speaks TLS, as `localhost`.
     """
 
-    def __init__(self, script: Script | None = None, *, send_buffer_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        send_buffer_bytes: int | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.script: Script = script or answer
+        self.get_script: Script = models
         self.next_scripts: list[Script] = []
         self.calls: list[Call] = []
         self.others: list[Call] = []
@@ -137,6 +146,7 @@ class ScriptedUpstream:
         self.num_connections = 0
         self.url = ""
         self._send_buffer_bytes = send_buffer_bytes
+        self._tls = tls
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -158,9 +168,10 @@ class ScriptedUpstream:
         if self._send_buffer_bytes is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self), sock=listener
+            lambda: _Connection(self), sock=listener, ssl=self._tls
         )
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        port = listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}" if self._tls is None else f"https://localhost:{port}"
         return self
 
     async def stop(self) -> None:
@@ -182,7 +193,7 @@ class ScriptedUpstream:
         """Carry out the script of one call."""
         if call.method == "GET":
             self.others.append(call)
-            await models(Exchange(call, connection, 0))
+            await self.get_script(Exchange(call, connection, 0))
             return
         self.calls.append(call)
         exchange = Exchange(call, connection, len(self.calls))

@@ -114,16 +114,16 @@ class Served:
 
     async def written(self) -> None:
         """Wait until the store has every entry put so far."""
-        assert await self.app.asgi._gateway.cache.flush(10.0)
+        assert await self.app.gateway.cache.flush(10.0)
 
     @property
     def num_flights(self) -> int:
         """Flights that identical requests may join now."""
-        return len(self.app.asgi._gateway.flights)
+        return len(self.app.gateway.flights)
 
     def forget_memory(self) -> None:
         """Empty the memory tier, so that the next look-up goes to Valkey."""
-        memory = self.app.asgi._gateway.cache._memory
+        memory = self.app.gateway.cache._memory
         for key, _, _ in memory.items():
             memory.remove(key)
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from openclaw_cache.api.auth import Authenticator, Principal, is_loopback, require_this_machine
-from openclaw_cache.app import _authenticator
+from openclaw_cache.api.auth import Authenticator, authenticator, is_loopback, require_this_machine
 from openclaw_cache.config import load
 from openclaw_cache.errors import ConfigError, RequestError
-from openclaw_cache.types import Headers, Namespace
+from openclaw_cache.types import Headers
 
 HOST = (b"host", b"127.0.0.1:8800")
 
@@ -77,17 +76,27 @@ def test_only_loopback_addresses_are_loopback(host: str, loopback: bool) -> None
     assert is_loopback(host) is loopback
 
 
-KEYED = Authenticator(
-    {hashlib.sha256(b"sk-1").digest(): Principal(Namespace("team"), True, ("a*",), ("m-?",))}, admin_key=None
-)
-
-
 def bearer(token: bytes, *more: tuple[bytes, bytes]) -> Headers:
     return [(b"authorization", b"Bearer " + token), *more]
 
 
-def test_a_key_gives_its_namespace_agents_and_models_and_any_peer_may_use_it() -> None:
-    principal = KEYED.client("10.0.0.1", bearer(b"sk-1"))
+def started(tmp_path: Path, env: dict[str, str] | None = None, **server: Any) -> Authenticator:
+    overrides = {f"server.{name}": value for name, value in server.items()}
+    overrides["server.data_dir"] = str(tmp_path)
+    return authenticator(load(None, env={}, overrides=overrides).settings, env or {})
+
+
+KEYLESS = Authenticator(None, None)
+TEAM = {"key": "sk-1", "namespace": "team", "agents": ["a*"], "models": ["m-?"]}
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Authenticator:
+    return started(tmp_path, keys=[TEAM])
+
+
+def test_a_key_gives_its_namespace_agents_and_models_and_any_peer_may_use_it(keyed: Authenticator) -> None:
+    principal = keyed.client("10.0.0.1", bearer(b"sk-1"))
     assert (principal.namespace, principal.keyed) == ("team", True)
     principal.check_model("m-1")
     principal.check_agent("abc")
@@ -102,12 +111,12 @@ def test_a_key_gives_its_namespace_agents_and_models_and_any_peer_may_use_it() -
 
 
 @pytest.mark.parametrize("token", [b"", b"sk-2", b"sk-1 ", b"SK-1", b"\xff"])
-def test_any_other_key_is_refused_without_repeating_it(token: bytes) -> None:
+def test_any_other_key_is_refused_without_repeating_it(keyed: Authenticator, token: bytes) -> None:
     if token == b"sk-1 ":
-        KEYED.client(None, bearer(token))  # white space at the end is no part of a credential
+        keyed.client(None, bearer(token))  # white space at the end is no part of a credential
         return
     with pytest.raises(RequestError) as refused:
-        KEYED.client("127.0.0.1", bearer(token))
+        keyed.client("127.0.0.1", bearer(token))
     assert refused.value.status == 401
     assert not token or token.decode("latin-1") not in refused.value.message
 
@@ -117,37 +126,30 @@ def test_any_other_key_is_refused_without_repeating_it(token: bytes) -> None:
     [(b"team", "team"), (b"team/a", "team/a"), (b"team/a/b", "team/a/b"), (b"teams", None), (b"other", None),
      (b"te", None), (b"default", None)],
 )  # fmt: skip
-def test_a_key_narrows_its_namespace_only(wanted: bytes, namespace: str | None) -> None:
+def test_a_key_narrows_its_namespace_only(keyed: Authenticator, wanted: bytes, namespace: str | None) -> None:
     headers = bearer(b"sk-1", (b"x-openclaw-namespace", wanted))
     if namespace is None:
         with pytest.raises(RequestError) as refused:
-            KEYED.client(None, headers)
+            keyed.client(None, headers)
         assert refused.value.status == 403
     else:
-        assert KEYED.client(None, headers).namespace == namespace
+        assert keyed.client(None, headers).namespace == namespace
 
 
 @pytest.mark.parametrize("wanted", [b"", b"/a", b"a b", b"a\x00", b"\xc3\xa9", b"x" * 129, b"*"])
 def test_a_namespace_that_is_no_name_is_400(wanted: bytes) -> None:
     with pytest.raises(RequestError) as refused:
-        Authenticator({}, None).client("127.0.0.1", [HOST, (b"x-openclaw-namespace", wanted)])
+        KEYLESS.client("127.0.0.1", [HOST, (b"x-openclaw-namespace", wanted)])
     assert refused.value.status == 400
 
 
 def test_without_keys_namespaces_lie_under_the_default_one() -> None:
-    keyless = Authenticator({}, None)
     for wanted, namespace in ((b"a", "default/a"), (b"default", "default"), (b"default/a", "default/a")):
-        principal = keyless.client("127.0.0.1", [HOST, (b"x-openclaw-namespace", wanted)])
+        principal = KEYLESS.client("127.0.0.1", [HOST, (b"x-openclaw-namespace", wanted)])
         assert (principal.namespace, principal.keyed) == (namespace, False)
 
 
 # Starts.
-
-
-def started(tmp_path: Path, env: dict[str, str] | None = None, **server: Any) -> Authenticator:
-    overrides = {f"server.{name}": value for name, value in server.items()}
-    overrides["server.data_dir"] = str(tmp_path)
-    return _authenticator(load(None, env={}, overrides=overrides).settings, env or {})
 
 
 STRONG = {"key": "sk-" + "5f3a9c" * 8}
@@ -176,9 +178,11 @@ def test_a_key_that_everybody_knows_is_refused_where_others_can_knock(
         "key_sha256": {"key_sha256": hashlib.sha256(weak.lower().encode()).hexdigest()},
         "admin": STRONG,
     }
+    setting = "server.admin_key_env" if where == "admin" else "server.keys.0"
     with pytest.raises(ConfigError, match="everybody knows") as refused:
         started(tmp_path, env, host="0.0.0.0", keys=[keys[where]], admin_key_env="ADMIN")
-    assert weak not in str(refused.value)
+    assert str(refused.value).startswith(f"{setting}: ")
+    assert weak not in str(refused.value).removeprefix(setting)
 
 
 def test_the_same_key_twice_is_refused_whatever_its_form(tmp_path: Path) -> None:
@@ -197,11 +201,82 @@ def test_a_key_that_its_variable_does_not_hold_is_refused(tmp_path: Path, value:
         started(tmp_path, env, admin_key_env="K")
 
 
-def test_metrics_of_a_keyless_server_are_for_this_machine_and_of_a_keyed_one_for_its_network() -> None:
+def test_metrics_of_a_keyless_server_are_for_this_machine_and_of_a_keyed_one_for_its_network(
+    keyed: Authenticator,
+) -> None:
     foreign = [(b"host", b"evil.example")]
     with pytest.raises(RequestError) as refused:
-        Authenticator({}, None).observer("127.0.0.1", foreign)
+        KEYLESS.observer("127.0.0.1", foreign)
     assert refused.value.status == 403
-    Authenticator({}, None).observer("127.0.0.1", [(b"host", b"127.0.0.1:8800")])
-    keys = {b"digest": Principal(Namespace("n"), True)}
-    Authenticator(keys, None).observer("10.0.0.7", foreign)
+    KEYLESS.observer("127.0.0.1", [(b"host", b"127.0.0.1:8800")])
+    keyed.observer("10.0.0.7", foreign)
+
+
+# What a key may do.
+
+
+def test_rights_are_those_of_the_key_and_all_where_none_are_named(tmp_path: Path) -> None:
+    keys = [
+        {"key": "k-all"},
+        {"key": "k-read", "cache": ["read"]},
+        {"key": "k-write", "cache": ["write"]},
+        {"key": "k-none", "cache": []},
+    ]
+    door = started(tmp_path, keys=keys)
+    found = {name: door.client(None, bearer(name)) for name in (b"k-all", b"k-read", b"k-write", b"k-none")}
+    assert {name: (p.may_read, p.may_write) for name, p in found.items()} == {
+        b"k-all": (True, True),
+        b"k-read": (True, False),
+        b"k-write": (False, True),
+        b"k-none": (False, False),
+    }
+    assert KEYLESS.client("127.0.0.1", [HOST]).may_read
+    assert KEYLESS.client("127.0.0.1", [HOST]).may_write
+
+
+def test_narrowing_the_namespace_keeps_budget_rights_and_the_namespace_that_slots_count_to(
+    tmp_path: Path,
+) -> None:
+    key = TEAM | {"cache": ["read"], "budgets": {"tokens_per_day": 5}}
+    door = started(tmp_path, keys=[key])
+    whole = door.client(None, bearer(b"sk-1"))
+    part = door.client(None, bearer(b"sk-1", (b"x-openclaw-namespace", b"team/a")))
+    assert part.budget is whole.budget is not None
+    assert (part.namespace, part.tenant, whole.tenant) == ("team/a", "team", "team")
+    assert (part.may_read, part.may_write, part.keyed, part.key_id) == (True, False, True, whole.key_id)
+    with pytest.raises(RequestError):
+        part.check_model("other")
+
+
+def test_two_keys_of_one_namespace_have_budgets_of_their_own(tmp_path: Path) -> None:
+    keys = [{"key": f"k-{i}", "namespace": "team", "budgets": {"requests_per_minute": 1}} for i in (1, 2)]
+    door = started(tmp_path, keys=keys)
+    one, two = (door.client(None, bearer(b"k-%d" % i)).budget for i in (1, 2))
+    assert one is not None
+    assert two is not None
+    one.admit(1000.0)
+    with pytest.raises(RequestError):
+        one.admit(1000.0)
+    two.admit(1000.0)
+
+
+def test_a_key_without_budgets_has_none(tmp_path: Path) -> None:
+    door = started(tmp_path, keys=[TEAM])
+    assert door.client(None, bearer(b"sk-1")).budget is None
+    assert KEYLESS.client("127.0.0.1", [HOST]).budget is None
+
+
+def test_a_key_is_known_in_logs_by_the_beginning_of_its_hash(keyed: Authenticator) -> None:
+    # printf %s sk-1 | sha256sum
+    assert keyed.client(None, bearer(b"sk-1")).key_id == "0f2c10bf"
+    assert KEYLESS.client("127.0.0.1", [HOST]).key_id == ""
+
+
+def test_a_principal_shows_no_key(keyed: Authenticator) -> None:
+    assert "sk-1" not in repr(keyed.client(None, bearer(b"sk-1")))
+
+
+def test_a_variables_place_that_holds_the_key_itself_is_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"server\.keys\.0\.key_env") as refused:
+        started(tmp_path, keys=[{"key_env": "oc-my-own-key"}])
+    assert "my-own" not in str(refused.value)

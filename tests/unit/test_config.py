@@ -164,7 +164,7 @@ def test_lists_mappings_and_null_are_written_in_yaml_in_the_environment() -> Non
     }
     settings = load(None, env=env).settings
     assert settings.result_cache.ignore == ["user"]
-    assert settings.upstreams[0].urls == ["http://10.0.0.1:8000"]
+    assert [u.url for u in settings.upstreams[0].urls] == ["http://10.0.0.1:8000"]
     assert settings.server.secret_file is None
     assert settings.result_cache.enabled is False
 

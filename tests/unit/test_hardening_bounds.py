@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from openclaw_cache.config import load
-from openclaw_cache.dialects.openai import merge
+from openclaw_cache.dialects.openai import ChatDialect, merge
 from openclaw_cache.errors import ConfigError, MergeError
 from openclaw_cache.gateway.policy import Policy
 from openclaw_cache.gateway.reading import Readings
@@ -26,8 +26,8 @@ async def test_a_body_whose_kept_values_are_not_small_is_not_remembered(field: s
     """Thousands of readings are kept: with a megabyte in each the process would take gigabytes."""
     body = json.dumps({"model": "m", "messages": [], field: value}).encode()
     readings = Readings(Policy(), frozenset())
-    first, _ = await readings.read(body, Namespace("n"))
-    again, decoded_again = await readings.read(body, Namespace("n"))
+    first, _ = await readings.read(body, Namespace("n"), ChatDialect())
+    again, decoded_again = await readings.read(body, Namespace("n"), ChatDialect())
     assert decoded_again == json.loads(body)
     assert again == first
 
@@ -35,8 +35,8 @@ async def test_a_body_whose_kept_values_are_not_small_is_not_remembered(field: s
 async def test_a_body_with_a_long_model_name_is_not_remembered() -> None:
     body = json.dumps({"model": "m" * 1000, "messages": []}).encode()
     readings = Readings(Policy(), frozenset())
-    await readings.read(body, Namespace("n"))
-    assert (await readings.read(body, Namespace("n")))[1] is not None
+    await readings.read(body, Namespace("n"), ChatDialect())
+    assert (await readings.read(body, Namespace("n"), ChatDialect()))[1] is not None
 
 
 def test_a_stream_whose_object_is_an_error_is_no_reply() -> None:

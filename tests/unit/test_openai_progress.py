@@ -20,15 +20,14 @@ def progress(*events: bytes, kind: bytes | None = None) -> StreamProgress:
 
 
 def test_only_done_makes_a_stream_complete() -> None:
-    assert not progress(chunk(finish_reason="stop")).is_complete
-    assert progress(chunk(), b"[DONE]").is_complete
-    assert progress(chunk(), b"[DONE]").num_events == 2
+    assert not progress(chunk(finish_reason="stop")).has_end
+    assert progress(chunk(), b"[DONE]").has_end
 
 
 @pytest.mark.parametrize("error", [{"message": "x"}, "x"])
 def test_error_object_spoils_the_stream_even_before_done(error: Any) -> None:
     told = progress(chunk(), json.dumps({"error": error}).encode(), b"[DONE]")
-    assert (told.has_done, told.has_error, told.is_complete) == (True, True, False)
+    assert (told.has_end, told.has_error) == (True, True)
 
 
 def test_event_of_type_error_is_an_error_whatever_it_says() -> None:

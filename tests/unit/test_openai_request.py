@@ -42,7 +42,7 @@ def test_body_that_is_no_object_is_refused(value: object) -> None:
 
 def test_everything_else_is_left_for_the_upstream_to_judge() -> None:
     request = parse(body(messages=[None, 3, {"role": "user"}], temperature="hot", n=[], max_tokens=-1))
-    assert (request.temperature, request.n, request.max_tokens) == ("hot", [], -1)
+    assert (request.temperature, request.n, request.limit) == ("hot", [], -1)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def planned(
 ) -> Cacheable | Bypass:
     body = {"model": "m", "messages": [USER], **fields}
     request = parse(body)
-    return plan(request, body_reason(request, body, keyable, why, policy or Policy()), control or Control())
+    return plan(request, body_reason(request, body["messages"], keyable, why, policy or Policy()), control or Control())
 
 
 def test_plain_request_is_shared() -> None:
@@ -115,9 +115,9 @@ def test_captured_openclaw_requests_bypass_as_tools_and_summariser(data_root: Pa
             if captured.get("path") != "/v1/chat/completions":
                 continue
             request = parse(body)
-            with_tools = body_reason(request, body, True, "", Policy(tools="cache"))
+            with_tools = body_reason(request, body["messages"], True, "", Policy(tools="cache"))
             lenient = plan(request, with_tools, Control())
-            outcome = plan(request, body_reason(request, body, True, "", Policy()), Control())
+            outcome = plan(request, body_reason(request, body["messages"], True, "", Policy()), Control())
             assert isinstance(outcome, Bypass)
             told[outcome.reason] = told.get(outcome.reason, 0) + 1
             # with tools let in, everything but the summariser is cacheable and joinable

@@ -23,7 +23,7 @@ def test_each_rule_finds_its_prompt_where_the_agent_puts_it(rule: Summariser) ->
         "first": [user(prompt)],
         "last": [system("You are an agent."), *CHAT, user(prompt)],
     }[rule.place]
-    found = find({"messages": messages})
+    found = find(messages)
     assert found is not None
     assert found.begins == rule.begins
 
@@ -35,7 +35,7 @@ def test_text_parts_and_developer_messages_count_too() -> None:
     )
     parts = [{"type": "text", "text": text} for text in texts]
     for role in ("system", "developer"):
-        found = find({"messages": [{"role": role, "content": parts}, *CHAT]})
+        found = find([{"role": role, "content": parts}, *CHAT])
         assert found is not None
         assert found.id == "claude-code"
 
@@ -56,7 +56,7 @@ def test_text_parts_and_developer_messages_count_too() -> None:
     ],
 )  # fmt: skip
 def test_people_who_ask_for_summaries_are_not_mistaken_for_agents(messages: list[Any]) -> None:
-    assert find({"messages": messages}) is None
+    assert find(messages) is None
 
 
 def test_rules_have_names_of_their_own() -> None:

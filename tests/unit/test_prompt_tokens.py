@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.gateway.prompt_tokens import PromptTokens, from_header, from_usage
 
 
@@ -36,23 +35,12 @@ def test_a_header_that_does_not_say_what_was_computed_says_nothing(
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [
-        ({"prompt_tokens": 9}, PromptTokens(9)),
-        ({"prompt_tokens": 0}, PromptTokens(0)),
-        ({"prompt_tokens": 9, "prompt_tokens_details": None}, PromptTokens(9)),
-        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}}, PromptTokens(5, device=4)),
-        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}}, PromptTokens(9)),
-        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, PromptTokens(5, device=4)),
-        ({"prompt_tokens": 9, "cached_tokens": 9}, PromptTokens(0, device=9)),
-        ({"prompt_tokens": 9, "cache_read_input_tokens": 4}, PromptTokens(5, device=4)),
-        ({"prompt_tokens": 9, "cached_tokens": 20}, PromptTokens(0, device=9)),  # never more than there were
-        ({"prompt_tokens": 9, "cached_tokens": "4"}, PromptTokens(9)),
-        ({"prompt_tokens": 9, "cached_tokens": True}, PromptTokens(9)),
-        ({"cached_tokens": 4}, None),
-        ({"prompt_tokens": -1}, None),
-        ({"prompt_tokens": 1.5}, None),
+        (Usage(prompt_tokens=9), PromptTokens(9)),
+        (Usage(prompt_tokens=0), PromptTokens(0)),
+        (Usage(prompt_tokens=9, cached_tokens=4), PromptTokens(5, device=4)),
+        (Usage(prompt_tokens=9, cache_write_tokens=4), PromptTokens(9)),  # written, but computed for it
+        (Usage(completion_tokens=3), None),
     ],
 )
-def test_what_a_usage_says_was_cached_is_found_wherever_it_stands(
-    usage: dict[str, Any], tokens: PromptTokens | None
-) -> None:
+def test_what_an_upstream_had_cached_counts_as_its_devices(usage: Usage, tokens: PromptTokens | None) -> None:
     assert from_usage(usage) == tokens

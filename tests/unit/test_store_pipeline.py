@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_cache.errors import StoreFullError, StoreUnavailableError
-from openclaw_cache.store.pipeline import Pipeline, RefusedError, encode
+from openclaw_cache.store.pipeline import Pipeline, RedirectError, RefusedError, encode
 from openclaw_cache.store.valkey import ValkeyStore
 from openclaw_cache.testing import running_valkey
 
@@ -293,3 +293,40 @@ async def test_commands_of_one_turn_leave_together() -> None:
     async with connected(script) as (link, _):
         await asyncio.gather(*(link.send(PING) for _ in range(50)))
         assert arrivals == [50 * len(PING)]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [  # https://valkey.io/topics/cluster-spec/ "MOVED redirection", "ASK redirection"
+        (b"-MOVED 3999 127.0.0.1:6381", (False, 3999, "127.0.0.1", 6381)),
+        (b"-ASK 3999 127.0.0.1:6381", (True, 3999, "127.0.0.1", 6381)),
+        (b"-MOVED 3999 :6381", (False, 3999, "", 6381)),
+        (b"-MOVED 3999 ?:6381", (False, 3999, "?", 6381)),
+        (b"-MOVED 1 ::1:6381", (False, 1, "::1", 6381)),
+        (b"-MOVED 1 cache-0.example:6381", (False, 1, "cache-0.example", 6381)),
+    ],
+)
+async def test_a_redirection_is_read(error: bytes, told: tuple[bool, int, str, int]) -> None:
+    failure = await failing_with(error)
+    assert isinstance(failure, RedirectError)
+    assert (failure.asking, failure.slot, failure.host, failure.port) == told
+
+
+@pytest.mark.parametrize(
+    "error",
+    [b"-MOVED", b"-MOVED 1", b"-MOVED 1 host", b"-MOVED x host:1", b"-ASK 1 host:port", b"-ASKED 1 host:1"],
+)
+async def test_what_only_looks_like_a_redirection_is_a_refusal(error: bytes) -> None:
+    assert type(await failing_with(error)) is RefusedError
+
+
+async def failing_with(error: bytes) -> BaseException | None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(len(PING))
+        writer.write(error + b"\r\n")
+        await reader.read(-1)
+        writer.close()
+
+    async with connected(script) as (link, _):
+        [failure] = await asyncio.gather(link.send(PING), return_exceptions=True)
+        return failure

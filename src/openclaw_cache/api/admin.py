@@ -11,14 +11,17 @@ import msgspec
 from prometheus_client import Metric
 
 from openclaw_cache import __version__
+from openclaw_cache.api.auth import Authenticator
 from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.order import decode_order
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import RequestError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
+from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.observe.metrics import OUTCOMES
+from openclaw_cache.observe.savings import SavingsBook
 from openclaw_cache.store.embedded import EmbeddedValkey
-from openclaw_cache.store.valkey import ValkeyStore
+from openclaw_cache.store.remote import RemoteStore
 from openclaw_cache.types import Json, Namespace
 
 
@@ -40,6 +43,10 @@ class InvalidateOrder(msgspec.Struct, forbid_unknown_fields=True):
     model: str
 
 
+class RekeyOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /admin/rekey`: nothing needs to be said."""
+
+
 class Admin:
     """What an operator may see and do."""
 
@@ -47,12 +54,15 @@ class Admin:
         self,
         *,
         gateway: Gateway,
-        store: ValkeyStore,
+        store: RemoteStore,
         embedded: EmbeddedValkey | None,
         pods: Mapping[str, EmbeddedPod],
         started_at: float,
         store_fault: Callable[[], str | None],
         kv: KvAdmin,
+        authenticator: Authenticator,
+        inflight: InFlightBytes,
+        book: SavingsBook,
     ) -> None:
         self._gateway = gateway
         self._store = store
@@ -61,6 +71,9 @@ class Admin:
         self._started_at = started_at
         self._store_fault = store_fault
         self._kv = kv
+        self._authenticator = authenticator
+        self._inflight = inflight
+        self._book = book
         self._num_evictions_seen = 0
 
     async def serve(self, what: str, query: bytes, raw: bytes) -> Json:
@@ -69,6 +82,8 @@ class Admin:
             return await self._evict(decode_order(raw, EvictOrder))
         if what == "invalidate":
             return await self._invalidate(decode_order(raw, InvalidateOrder))
+        if what == "rekey":
+            return await self._rekey(decode_order(raw or b"{}", RekeyOrder))
         if what == "tree":
             return await self._kv.tree(query)
         return await self._status()
@@ -131,6 +146,15 @@ class Admin:
             raise _store_failed(e, f"{order.model!r} may not be invalidated: repeat the command") from None
         return {"model": order.model, "names": done.names, "served": done.served, "durable": done.durable}
 
+    async def _rekey(self, _order: RekeyOrder) -> Json:
+        if (fault := self._store_fault()) is not None:
+            raise RequestError(503, f"rekey: {fault}", kind="api_error", code="store_unchecked")
+        try:
+            report = await self._gateway.cache.rekey()
+        except StoreError as e:
+            raise _store_failed(e, "entries were rewritten up to here: repeat the command") from None
+        return msgspec.to_builtins(report)
+
     async def _status(self) -> Json:
         gateway, metrics = self._gateway, self._gateway.metrics
         stats = gateway.cache.stats()
@@ -141,12 +165,18 @@ class Admin:
             "pid": os.getpid(),
             "started_at": self._started_at,
             "uptime_s": round(time.time() - self._started_at, 3),
-            "upstreams": [self._upstream_status(u.name, kv) for u in gateway.upstreams],
-            "requests": {o: int(metrics.requests.labels("chat", o)._value.get()) for o in OUTCOMES},
+            "upstreams": [self._upstream_status(u.name, kv) for u in gateway.dispatch.upstreams],
+            "requests": {o: int(sum(by[o]._value.get() for by in metrics.requests_by.values())) for o in OUTCOMES},
+            "requests_by_api": {
+                api: {o: int(child._value.get()) for o, child in by.items()} for api, by in metrics.requests_by.items()
+            },
+            "savings": self._book.summary(),
+            "keys": self._authenticator.status(),
+            "inflight": {"held_bytes": self._inflight.held_bytes, "limit_bytes": self._inflight.limit_bytes},
             "hit_ratio": {"window_s": 900, "num_hits": hits, "num_lookups": lookups,
                           "ratio": round(hits / lookups, 4) if lookups else None},
             "saved_tokens": {
-                layer: int(metrics.saved_tokens.labels(layer)._value.get()) for layer in ("result", "kv")
+                layer: int(metrics.saved_tokens.labels(layer)._value.get()) for layer in ("result", "flight", "kv")
             },
             "degraded": _counts(metrics.degraded.collect()),
             "flights": len(gateway.flights),
@@ -161,10 +191,17 @@ class Admin:
         }  # fmt: skip
 
     def _upstream_status(self, name: str, kv: Mapping[str, Json]) -> Json:
-        upstream = next(u for u in self._gateway.upstreams if u.name == name)
+        upstream = next(u for u in self._gateway.dispatch.upstreams if u.name == name)
         pod = self._pods.get(name)
         if pod is None:
-            return {"name": name, "kind": "openai", "urls": upstream.urls, "models": upstream.models}
+            return {
+                "name": name,
+                "kind": upstream.kind,
+                "is_up": upstream.is_up,
+                "urls": upstream.urls,
+                "models": upstream.models,
+                "pods": upstream.status(),
+            }
         return {
             "name": name,
             "kind": "embedded",

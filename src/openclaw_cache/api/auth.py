@@ -2,93 +2,79 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import hmac
 import ipaddress
 import re
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from typing import Any
 
-from openclaw_cache.errors import RequestError
+from openclaw_cache.api.day_counts import DayCounts
+from openclaw_cache.api.key_rules import KeyRules, from_env
+from openclaw_cache.api.keys_file import KeysFile
+from openclaw_cache.api.principal import Principal
+from openclaw_cache.api.tenants import Tenants
+from openclaw_cache.errors import ConfigError, RequestError
 from openclaw_cache.gateway.headers import credential
-from openclaw_cache.settings import NAME_PATTERN
-from openclaw_cache.types import Headers, Namespace
+from openclaw_cache.settings import ApiKey, Settings
+from openclaw_cache.types import Headers
 
-_NAME = re.compile(NAME_PATTERN)
-_ANY = ("*",)
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who a request comes from and what it may use."""
-
-    namespace: Namespace
-    keyed: bool
-    """Whether a configured key vouches for it; then its credential is never forwarded."""
-    agents: tuple[str, ...] = _ANY
-    models: tuple[str, ...] = _ANY
-
-    def may_use(self, model: str) -> bool:
-        """Whether the key may use this model."""
-        return self.models is _ANY or any(fnmatch.fnmatchcase(model, m) for m in self.models)
-
-    def check_model(self, model: str) -> None:
-        """Raises RequestError (403) where the key may not use this model."""
-        if not self.may_use(model):
-            raise RequestError(
-                403,
-                f"this API key may not use the model {model!r}",
-                kind="permission_error",
-                code="model_not_allowed",
-                param="model",
-            )
-
-    def check_agent(self, agent: str | None) -> None:
-        """Raises RequestError (403) where the key lists its agents and this is none of them."""
-        if "*" in self.agents:
-            return
-        if agent is None or not any(fnmatch.fnmatchcase(agent, a) for a in self.agents):
-            raise RequestError(
-                403,
-                f"this API key is bound to the agents {', '.join(self.agents)}: send one of them "
-                "as the header x-openclaw-agent",
-                kind="permission_error",
-                code="agent_not_allowed",
-            )
+__all__ = ["Authenticator", "Principal", "authenticator", "is_loopback", "require_this_machine"]
 
 
 class Authenticator:
     """Checks keys in keyed mode; in keyless mode lets only this machine in.
 
     Args:
-        keys: SHA-256 of each client key → what it may use. Empty = keyless mode.
+        tenants: The client keys; None = keyless mode. Without a single key in it nobody gets in.
         admin_key: The admin key, None = admin from this machine only.
     """
 
-    def __init__(self, keys: dict[bytes, Principal], admin_key: str | None) -> None:
-        self._keys = keys
+    def __init__(self, tenants: Tenants | None, admin_key: str | None) -> None:
+        self._tenants = tenants
         self._admin_digest = hashlib.sha256(admin_key.encode()).digest() if admin_key else None
+
+    async def start(self) -> None:
+        """Begin to watch the key file and to keep budgets."""
+        if self._tenants is not None:
+            await self._tenants.start()
+
+    async def aclose(self) -> None:
+        """Stop that, and save what was used of budgets."""
+        if self._tenants is not None:
+            await self._tenants.aclose()
+
+    def namespaces(self) -> set[str]:
+        """The namespaces of all keys that are known now, and the one without a key. O(keys)."""
+        return {"default"} | (self._tenants.namespaces() if self._tenants is not None else set())
+
+    def status(self) -> dict[str, Any]:
+        """For `status`: whether keys are needed, how many there are, the key file, the fullest budgets."""
+        if self._tenants is None:
+            return {"keyed": False, "num_keys": 0, "keys_file": None, "fullest_budgets": []}
+        return {"keyed": True, **self._tenants.status(time.time())}
 
     def client(self, peer: str | None, headers: Headers) -> Principal:
         """The principal of a request. Raises RequestError 401/403."""
-        if self._keys:
-            token = credential(headers)
-            # A look-up by the key's hash: the time it takes says nothing about the key.
-            found = self._keys.get(hashlib.sha256(token).digest()) if token else None
-            if found is None:
-                raise RequestError(
-                    401,
-                    "no valid API key: send one of server.keys as Authorization: Bearer …",
-                    kind="authentication_error",
-                    code="invalid_api_key",
-                )
-            return _within(found, headers)
-        require_this_machine(peer, headers)
-        return _within(Principal(Namespace("default"), keyed=False), headers)
+        if self._tenants is None:
+            require_this_machine(peer, headers)
+            return Principal.of_this_machine().within(headers)
+        token = credential(headers)
+        # A look-up by the key's hash: the time it takes says nothing about the key.
+        found = self._tenants.find(hashlib.sha256(token).digest()) if token else None
+        if found is None:
+            raise RequestError(
+                401,
+                "no valid API key: send one of server.keys as Authorization: Bearer …",
+                kind="authentication_error",
+                code="invalid_api_key",
+            )
+        return found.within(headers)
 
     def observer(self, peer: str | None, headers: Headers) -> None:
         """Let one in who reads metrics: anybody in keyed mode, else this machine. Raises RequestError 403."""
-        if not self._keys:
+        if self._tenants is None:
             require_this_machine(peer, headers)
 
     def admin(self, peer: str | None, headers: Headers) -> None:
@@ -107,30 +93,39 @@ class Authenticator:
             )
 
 
-def _within(principal: Principal, headers: Headers) -> Principal:
-    """Narrow a principal to the namespace it asks for, if it may."""
-    wanted = next((v for n, v in headers if n == b"x-openclaw-namespace"), None)
-    if wanted is None:
-        return principal
-    name = wanted.decode("latin-1").strip()
-    if not _NAME.fullmatch(name):
-        raise RequestError(
-            400,
-            "x-openclaw-namespace: 1-128 letters, digits and . _ : @ / -, beginning with a letter or digit",
-            param="x-openclaw-namespace",
-        )
-    own = principal.namespace
-    if not principal.keyed:
-        name = name if name == own or name.startswith(f"{own}/") else f"{own}/{name}"
-    elif name != own and not name.startswith(f"{own}/"):
-        raise RequestError(
-            403,
-            f"x-openclaw-namespace: this API key may use {own!r} and {own + '/…'!r} only",
-            kind="permission_error",
-            code="namespace_not_allowed",
-            param="x-openclaw-namespace",
-        )
-    return Principal(Namespace(name), principal.keyed, principal.agents, principal.models)
+def authenticator(settings: Settings, env: Mapping[str, str]) -> Authenticator:
+    """Keys from the settings and the key file; refuses an open door.
+
+    Raises:
+        ConfigError: the server would answer other machines without both keys, or with a tutorial's key; or a key
+            cannot be used.
+    """
+    server = settings.server
+    rules = KeyRules(env, refuses_weak=not is_loopback(server.host))
+    admin_key = from_env(env, "server.admin_key_env", server.admin_key_env)
+    is_keyed = bool(server.keys) or server.keys_file is not None
+    if not is_loopback(server.host):
+        needed = (("server.keys (or server.keys_file)", is_keyed), ("server.admin_key_env", admin_key))
+        if missing := [name for name, given in needed if not given]:
+            raise ConfigError(
+                f"server.host: {server.host} is open to other machines: set {' and '.join(missing)} too, "
+                "or listen on 127.0.0.1"
+            )
+    if admin_key:
+        rules.check(admin_key, "server.admin_key_env")
+    if not is_keyed:
+        return Authenticator(None, admin_key)
+    keys: dict[bytes, ApiKey] = {}
+    places: dict[bytes, str] = {}
+    for i, key in enumerate(server.keys):
+        place = f"server.keys.{i}"
+        digest = rules.digest(key, place)
+        if digest in keys:
+            raise ConfigError(f"{place}: the same key stands there twice")
+        keys[digest], places[digest] = key, place
+    file = KeysFile(server.keys_file, rules, places) if server.keys_file is not None else None
+    day_counts = DayCounts(server.data_dir / "budgets.json")
+    return Authenticator(Tenants(keys, file, day_counts), admin_key)
 
 
 def is_loopback(host: str) -> bool:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from openclaw_cache.api.relay import Receive
 from openclaw_cache.errors import RequestError
 from openclaw_cache.types import Headers
 
 
-async def read_body(receive: Receive, headers: Headers, *, max_bytes: int, timeout_s: float) -> bytes:
+async def read_body(
+    receive: Receive,
+    headers: Headers,
+    *,
+    max_bytes: int,
+    timeout_s: float,
+    take: Callable[[int], bool] = lambda _num_bytes: True,
+) -> bytes:
     """The whole body.
+
+    Args:
+        receive: Gives its pieces.
+        headers: The request's.
+        max_bytes: The most that it may have.
+        timeout_s: How long it may take to arrive.
+        take: Asked for room before each piece is kept; False turns the request away.
 
     Raises:
         RequestError: 413 over `max_bytes` (refused by its Content-Length before it is read), 408 when it
-            does not arrive in time, 415 when it is compressed, 400 when the client breaks off.
+            does not arrive in time, 415 when it is compressed, 400 when the client breaks off, 503 where `take`
+            refuses.
     """
     for name, value in headers:
         if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
@@ -33,7 +49,7 @@ async def read_body(receive: Receive, headers: Headers, *, max_bytes: int, timeo
 
     timer = asyncio.get_running_loop().call_later(timeout_s, expire)
     try:
-        return await _read(receive, max_bytes)
+        return await _read(receive, max_bytes, take)
     except asyncio.CancelledError:
         if not expired or task.uncancel() > 0:
             raise
@@ -46,7 +62,7 @@ async def read_body(receive: Receive, headers: Headers, *, max_bytes: int, timeo
         timer.cancel()
 
 
-async def _read(receive: Receive, max_bytes: int) -> bytes:
+async def _read(receive: Receive, max_bytes: int, take: Callable[[int], bool]) -> bytes:
     parts: list[bytes] = []
     num_bytes = 0
     while True:
@@ -57,6 +73,14 @@ async def _read(receive: Receive, max_bytes: int) -> bytes:
         num_bytes += len(part)
         if num_bytes > max_bytes:
             raise _too_large(max_bytes)
+        if not take(len(part)):
+            raise RequestError(
+                503,
+                "too much is in flight (server.max_inflight): try again in a moment",
+                kind="api_error",
+                code="overloaded",
+                retry_after_s=1,
+            )
         parts.append(part)
         if not message.get("more_body"):
             return part if len(parts) == 1 else b"".join(parts)

@@ -14,18 +14,24 @@ MAX_HEAD_BYTES = 64 * 1024
 HEAD_TIMEOUT_S = 30.0
 """For a head to arrive, counted from the connection or the head's first byte: what never comes holds a descriptor."""
 
+WRITE_TIMEOUT_S = 60.0
+"""For a client to take what was written: one that reads nothing holds its reply, and the upstream, for ever."""
+
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Answers 431 to a head that is too long, 408 to one that does not arrive in time.
+    """Answers 431 to a head that is too long, 408 to one that is late; drops a client that reads nothing.
 
     An `Upgrade` is ignored, as RFC 9110 §7.8 allows: the parser would take the body for the other protocol's.
     Java's own HTTP client offers `h2c` with every request over plain HTTP.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, write_timeout_s: float = WRITE_TIMEOUT_S, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._write_timeout_s = write_timeout_s
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._unread_bytes = 0
         self._expects_head = True
         self._is_head_open = False
         self._head_bytes = 0
@@ -39,6 +45,7 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop_timer()
+        self._stop_write_timer()
         self._unset_keepalive_if_required()  # uvicorn forgets to after a reset, and its timer keeps all of this
         super().connection_lost(exc)
 
@@ -67,6 +74,31 @@ class BoundedConnection(HttpToolsProtocol):
         """A body has ended: what follows is another head."""
         self._expects_head = True
         super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The client takes nothing more: give it a while."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """It has taken what was written."""
+        self._stop_write_timer()
+        super().resume_writing()
+
+    def _watch_reader(self) -> None:
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._write_timer = self.loop.call_later(self._write_timeout_s, self._reader_is_late)
+
+    def _reader_is_late(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unread_bytes:
+            self._watch_reader()  # slow, but it reads
+        else:
+            self.transport.abort()
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qsl
@@ -54,10 +54,12 @@ class KvAdmin:
         namespaces: Those known by name: engines know salts only.
     """
 
-    def __init__(self, gateway: Gateway, pods: Mapping[str, KvPod], namespaces: Iterable[str]) -> None:
+    def __init__(
+        self, gateway: Gateway, pods: Mapping[str, KvPod], namespaces: Callable[[], Iterable[str]]
+    ) -> None:
         self._gateway = gateway
         self._pods = pods
-        self._namespaces = {gateway.kv_salt.of(Namespace(name)): name for name in namespaces}
+        self._namespaces = namespaces
         self._figures = EngineFigures(gateway.metrics)
 
     async def statuses(self) -> dict[str, Json]:
@@ -81,7 +83,7 @@ class KvAdmin:
         Raises:
             RequestError: naming the engines that could not; the others have done it.
         """
-        salt = None if namespace is None else self._gateway.kv_salt.of(Namespace(namespace))
+        salt = None if namespace is None else self._gateway.dispatch.kv_salt.of(Namespace(namespace))
         by_upstream: dict[str, Json] = {}
         failures: list[RequestError] = []
         for name, pod in self._pods.items():
@@ -122,7 +124,7 @@ class KvAdmin:
                 400, f"namespace: {namespace!r} is none that a request can have", param="namespace"
             )
         pod = self._pod_of_model(order.model)
-        salt = self._gateway.kv_salt.of(Namespace(namespace))
+        salt = self._gateway.dispatch.kv_salt.of(Namespace(namespace))
         async with pod.warm(msgspec.to_builtins(order.prompts), pin_s=_pin_s(order.pin), salt=salt) as lines:
             yield lines
 
@@ -144,8 +146,10 @@ class KvAdmin:
         rows = [row for row in shown.get("rows") or [] if isinstance(row, dict)]
         if not with_text:
             rows = [{field: value for field, value in row.items() if field != "text"} for row in rows]
+        salt_of = self._gateway.dispatch.kv_salt.of
+        known = {salt_of(Namespace(name)): name for name in self._namespaces()}
         roots = [
-            {"root": root.get("root"), "namespace": self._namespaces.get(str(root.get("salt")))}
+            {"root": root.get("root"), "namespace": known.get(str(root.get("salt")))}
             for root in shown.get("roots") or []
             if isinstance(root, dict)
         ]
@@ -169,7 +173,7 @@ class KvAdmin:
     def _pod_of_model(self, model: str | None) -> KvPod:
         if model is None:
             return self._pod(None)
-        name = self._gateway.upstream_for(model).name
+        name = self._gateway.dispatch.candidates(model, "chat", "openai")[0].name
         if name not in self._pods:
             raise RequestError(
                 400,

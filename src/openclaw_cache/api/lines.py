@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import orjson
 
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
+from openclaw_cache.api.watch import ClientGoneError, while_connected
 from openclaw_cache.errors import RequestError
 from openclaw_cache.types import Headers
 
@@ -37,19 +37,8 @@ async def send_lines(lines: AsyncIterator[bytes], headers: Headers, receive: Rec
             await send({"type": "http.response.body", "body": last, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def until_disconnect() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    writing = asyncio.create_task(write())
-    leaving = asyncio.create_task(until_disconnect())
     try:
-        await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not writing.done():
-            return CLIENT_GONE
-        writing.result()
-        return 200
-    finally:
-        for task in (writing, leaving):
-            task.cancel()
-        await asyncio.gather(writing, leaving, return_exceptions=True)
+        await while_connected(receive, write())
+    except ClientGoneError:
+        return CLIENT_GONE
+    return 200

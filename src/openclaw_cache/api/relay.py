@@ -7,14 +7,11 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-import orjson
-
-from openclaw_cache.dialects import openai
-from openclaw_cache.dialects.sse import encode
+from openclaw_cache.api.whole import WholeReply, failure, readable
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway import headers as header_rules
+from openclaw_cache.gateway.call import Following
 from openclaw_cache.gateway.flight import Source
-from openclaw_cache.gateway.gateway import Following
 from openclaw_cache.gateway.transcript import without_usage_event
 from openclaw_cache.types import Headers
 
@@ -56,6 +53,8 @@ class Relay:
         self._following = following
         self._reader = following.reader
         self._flight = following.reader.flight
+        self._dialect = following.dialect
+        self.recorder = following.reader.flight.recorder
         self._headers = headers
         self._receive = receive
         self._send = send
@@ -111,17 +110,18 @@ class Relay:
     async def _whole(self) -> None:
         source = await self._flight.head()
         body = await self._reader.rest()
-        if source.is_event_stream:
-            if self._flight.reply is None:
-                raise RequestError(
-                    502,
-                    "the upstream's stream does not add up to one reply",
-                    kind="api_error",
-                    code="upstream_broken",
-                )
-            await self._send_whole(200, [(b"content-type", b"application/json")], self._flight.reply)
+        if not source.is_event_stream:
+            await self._send_whole(readable(source, body, self._flight, self._dialect))
+        elif self._flight.reply is None:
+            raise RequestError(
+                502,
+                "the upstream's stream does not add up to one reply",
+                kind="api_error",
+                code="upstream_broken",
+            )
         else:
-            await self._send_whole(source.status, header_rules.returned(source.headers), body)
+            headers: Headers = [(b"content-type", b"application/json")]
+            await self._send_whole(WholeReply(200, headers, self._flight.reply))
 
     async def _stream(self) -> None:
         self._sent_at = time.monotonic()
@@ -135,18 +135,18 @@ class Relay:
         except RequestError as e:
             if not self.status:
                 raise
-            await self._body(openai.error_event(e), more=False)
+            await self._body(self._dialect.error_event(e), more=False)
 
     async def _stream_events(self, source: Source) -> None:
         request, hides_usage = self._following.request, False
-        if self._flight.recorder.has_usage_event:
+        if self.recorder.has_usage_event:
             hides_usage = not request.include_usage
         if not self.status:
             await self._start(source.status, header_rules.returned(source.headers))
         reader, send = self._reader, self._send
         while (block := await reader.next()) is not None:
             if hides_usage and b'"usage"' in block:
-                block = without_usage_event(block)
+                block = without_usage_event(block, self._dialect)
             if self.first_byte_at is None:
                 self.first_byte_at = time.perf_counter()
             self._sent_at = time.monotonic()
@@ -156,22 +156,33 @@ class Relay:
     async def _stream_body(self, source: Source) -> None:
         """The upstream answered with one body: an error, or a reply that is streamed here."""
         body = await self._reader.rest()
-        include_usage = self._following.request.include_usage
-        events = _as_stream(body, include_usage=include_usage) if source.is_ok else None
-        if events is None and (self.status or (source.is_ok and not self._flight.streamed)):
-            events = _as_event(source.status, body)
+        whole = readable(source, body, self._flight, self._dialect)
+        events = self._as_stream() if whole.status < 300 else None
+        if events is None and (self.status or (whole.status < 300 and not self._flight.streamed)):
+            events = self._dialect.error_event(failure(whole))
         if events is None:
-            await self._send_whole(source.status, header_rules.returned(source.headers), body)
+            await self._send_whole(whole)
             return
         if not self.status:
             await self._start(200, list(_EVENT_STREAM))
         await self._body(events, more=False)
 
-    async def _send_whole(self, status: int, headers: Headers, body: bytes) -> None:
+    def _as_stream(self) -> bytes | None:
+        """A whole reply as the stream that its client asked for; None where it is no reply that can be one."""
+        reply = self.recorder.reply
+        if reply is None:
+            return None
+        try:
+            return self._dialect.split(reply, self._following.request)
+        except (ValueError, TypeError):  # another shape, or nested too deeply to be written
+            return None
+
+    async def _send_whole(self, whole: WholeReply) -> None:
         self._stop_pings()
         self.first_byte_at = time.perf_counter()
-        await self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
-        await self._body(body, more=False)
+        length = (b"content-length", b"%d" % len(whole.body))
+        await self._start(whole.status, [*whole.headers, length])
+        await self._body(whole.body, more=False)
 
     async def _start(self, status: int, headers: Headers) -> None:
         self.status = status
@@ -206,25 +217,3 @@ class Relay:
             self._ping_timer.cancel()
         if self._ping_task is not None:
             self._ping_task.cancel()
-
-
-def _as_stream(body: bytes, *, include_usage: bool) -> bytes | None:
-    """A whole reply as the stream that its client asked for; None where it is no reply that can be one."""
-    try:
-        return openai.split(orjson.loads(body), include_usage=include_usage)
-    except (ValueError, TypeError):  # not JSON, not a chat completion, or nested too deeply to be written
-        return None
-
-
-def _as_event(status: int, body: bytes) -> bytes:
-    """A body that is no reply as the event that ends a stream: the upstream's own error where it has one."""
-    try:
-        error = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        error = None
-    if isinstance(error, dict) and error.get("error"):
-        return encode(orjson.dumps({"error": error["error"]})) + encode(openai.DONE)
-    what = f"answered with status {status}" if status >= 300 else "sent a reply that cannot be streamed"
-    return openai.error_event(
-        RequestError(502, f"the upstream {what}", kind="api_error", code="upstream_error")
-    )

@@ -8,10 +8,12 @@ middle of a read the next one goes on from there. When the last reader leaves, t
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.types import Headers
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ class Source(Protocol):
     """Whether the status is 2xx."""
     is_event_stream: bool
     """Whether it is OK, and a stream of events: an error is one body, whatever type it claims."""
+    is_encoded: bool
+    """Whether its bytes are compressed in a way that we cannot undo: passed on, never read."""
 
     async def read(self) -> bytes:
         """The next bytes; b"" at the end. Raises RequestError."""
@@ -68,6 +72,8 @@ class Flight:
             The owner stores the reply and takes the flight off its table here.
         recorder: The owner's note-taker, shared by all readers.
         streamed: Whether the request that started it asked for a stream.
+        budget: What all flights and bodies may hold together; a flight that finds it used up keeps no more than its
+            readers need.
     """
 
     def __init__(
@@ -78,8 +84,10 @@ class Flight:
         *,
         recorder: Recorder,
         streamed: bool,
+        budget: InFlightBytes | None = None,
     ) -> None:
         self.streamed = streamed
+        self._budget = budget or InFlightBytes(sys.maxsize)
         self.recorder = recorder
         self.reply: bytes | None = None
         """The dialect's non-streaming JSON reply; set by the owner in `on_end`."""
@@ -121,6 +129,8 @@ class Flight:
             if self._call is not None:
                 self._call.cancel()
             self._settle(_abandoned())
+        self._budget.give(self._held_bytes)
+        self._held_bytes = 0
 
     async def head(self) -> Source:
         """The reply's status and headers. Raises RequestError when the call failed."""
@@ -183,7 +193,8 @@ class Flight:
             return
         self.blocks.append(block)
         self._held_bytes += len(block)
-        if self._held_bytes > MAX_HELD_BYTES:
+        self._budget.add(len(block))
+        if self._held_bytes > MAX_HELD_BYTES or self._budget.is_full:
             if self.transcript is not None and not self.oversize:
                 self.transcript.forget()
             self.oversize = True
@@ -195,7 +206,9 @@ class Flight:
             slowest = min(self._readers, key=_position)
             read = self.blocks[: max(0, slowest.position - self._first_block)]
             del self.blocks[: len(read)]  # at once: one by one it is quadratic in the number of blocks
-            self._held_bytes -= sum(map(len, read))
+            read_bytes = sum(map(len, read))
+            self._held_bytes -= read_bytes
+            self._budget.give(read_bytes)
             self._first_block += len(read)
             if self._held_bytes <= 2 * MAX_HELD_BYTES or len(self._readers) == 1:
                 return

@@ -14,16 +14,18 @@ from typing import TypeVar
 
 import orjson
 
-from openclaw_cache.dialects import openai
-from openclaw_cache.dialects.openai import ChatRequest
+from openclaw_cache.dialects.dialect import Dialect
+from openclaw_cache.dialects.request import Request
+from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway import headers as header_rules
-from openclaw_cache.gateway.flight import Flight, Reader, Source, Transcript
+from openclaw_cache.gateway.call import CACHE_NAME, Call, Following, Invalidation, Outcome, Ready
+from openclaw_cache.gateway.dispatch import Dispatch
+from openclaw_cache.gateway.flight import Flight, Source, Transcript
 from openclaw_cache.gateway.flights import Flights
 from openclaw_cache.gateway.identity import identify
-from openclaw_cache.gateway.kv_salt import HEADER as SALT_HEADER
-from openclaw_cache.gateway.kv_salt import KvSalt
-from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan
+from openclaw_cache.gateway.inflight import InFlightBytes
+from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan, restricted
 from openclaw_cache.gateway.reading import Reading, Readings
 from openclaw_cache.gateway.recorder import Recorder
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
@@ -32,117 +34,54 @@ from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.result.key import Keyer, decode
 from openclaw_cache.result.versions import Epochs
-from openclaw_cache.types import CacheKey, Entry, Headers, Identity, Json, Namespace
+from openclaw_cache.types import CacheKey, Entry, Json, Namespace
 
-CACHE_NAME = "openclaw-cache"
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Call:
-    """One request as it came in."""
-
-    path: str
-    query: bytes
-    headers: Headers
-    raw: bytes
-    namespace: Namespace
-    keyed: bool
-    """Whether a configured key vouches for the client; then its credential stays here."""
-    request_id: str
-    strict: bool = False
-    """Whether the body must read one way only: of two `model` members the upstream may take the other one."""
-    check: Callable[[str, Identity], None] = lambda _model, _identity: None
-    """Raises RequestError where the client may not use this model or be this agent."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What happened to a request: for headers, metrics and its log line."""
-
-    outcome: str
-    cache_status: str
-    model: str
-    upstream: str
-    namespace: Namespace
-    stream: bool
-    identity: Identity
-    detail: str = ""
-    age_s: int | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-@dataclass(slots=True)
-class Ready:
-    """A reply that is here: a hit."""
-
-    outcome: Outcome
-    body: bytes
-
-
-@dataclass(slots=True)
-class Following:
-    """A reply on its way: this request reads a flight. `reader.leave()` must be called in the end."""
-
-    outcome: Outcome
-    reader: Reader
-    request: ChatRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Invalidation:
-    """What `invalidate` did: the names whose epochs changed, and whether that survives a crash."""
-
-    names: list[str]
-    served: bool
-    durable: bool
-
-
-@dataclass(slots=True)
 class Gateway:
-    """Answers chat requests. Owns no I/O itself: upstreams and the result cache do."""
+    """Answers requests. Owns no I/O itself: upstreams and the result cache do."""
 
-    upstreams: Sequence[Upstream]
+    dispatch: Dispatch
     cache: ResultCache
     epochs: Epochs
     keyer: Keyer
     policy: Policy
     readings: Readings
     metrics: Metrics
-    kv_salt: KvSalt
+    inflight: InFlightBytes
     ttl_s: float = 86400.0
     store_timeout_s: float = 0.05
     """The most that the store may cost one request, all questions to it together."""
     on_degraded: Callable[[str], None] = lambda _what: None
     """Told of each failure that became a miss; counts it and logs the first."""
-    credential_namespace: Callable[[bytes], Namespace] = lambda _: Namespace("default")
     wall: Callable[[], float] = time.time
     flights: Flights = field(default_factory=Flights)
+    on_invalidate: Callable[[], None] = lambda: None
+    """Closes what else is shared by requests in the air."""
     outdated_at: dict[str, float] = field(default_factory=dict)
     """When (monotonic seconds) replies of a model were last invalidated here."""
 
     async def answer(self, call: Call) -> Ready | Following:
-        """Answer one `POST /v1/chat/completions`.
+        """Answer one request.
 
         Raises:
             RequestError: what the client did wrong, or 504 for an unmet `only-if-cached`.
         """
-        reading, value = await self.readings.read(call.raw, call.namespace)
+        reading, value = await self.readings.read(call.raw, call.namespace, call.dialect)
         request = reading.request
         identity = identify(call.headers, reading.labels)
         if call.strict and reading.ambiguity:
-            raise RequestError(
-                400,
-                "this API key is limited to certain models, and the body can be read in two ways "
-                f"({reading.ambiguity})",
-                code="ambiguous_body",
-            )
+            raise ambiguous(reading.ambiguity)
         call.check(request.model, identity)
-        upstream = self.upstream_for(request.model)
-        namespace = self._namespace(call, upstream)
+        upstreams = self.dispatch.candidates(request.model, call.dialect.name, call.dialect.vendor)
+        upstream = upstreams[0]
+        namespace = self.dispatch.namespace(call, upstream)
         control = Control.parse(call.headers)
-        planned = plan(request, reading.reason, control)
+        planned = restricted(
+            plan(request, reading.reason, control), may_read=call.may_read, may_write=call.may_write
+        )
         uses_cache = planned.reads or planned.writes
         model_identity = await upstream.model_identity() if uses_cache else ""
         began = time.perf_counter()
@@ -157,15 +96,13 @@ class Gateway:
             identity,
         )
         if isinstance(planned, Bypass):
-            outcome.outcome, outcome.detail = "bypass", planned.reason
-            outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail={planned.reason}"
+            outcome.bypass(planned.reason)
         elif key is None:
-            outcome.outcome, outcome.detail = "bypass", Reason.DEGRADED
-            outcome.cache_status = f"{CACHE_NAME}; fwd=bypass; detail={Reason.DEGRADED}"
+            outcome.bypass(Reason.DEGRADED)
 
         if key is not None and planned.reads:
             entry = await self._lookup(namespace, key, control, request, began)
-            if entry is not None and (body_out := _wire_form(entry, request)) is not None:
+            if entry is not None and (body_out := _wire_form(entry, request, call.dialect)) is not None:
                 return self._hit(entry, body_out, outcome)
         if control.only_if_cached:
             raise RequestError(
@@ -174,29 +111,7 @@ class Gateway:
                 kind="api_error",
                 code="not_cached",
             )
-        return self._follow(call, upstream, request, value, key, planned, outcome)
-
-    def upstream_for(self, model: str) -> Upstream:
-        """The first upstream that serves `model`. Raises RequestError (404) naming those there are."""
-        for upstream in self.upstreams:
-            if upstream.serves(model):
-                return upstream
-        names = [n for u in self.upstreams for n in (u.pod.model_ids if u.pod else u.models)]
-        raise RequestError(
-            404,
-            f"no upstream serves the model {model!r}; served here: {', '.join(names) or 'none'}",
-            code="model_not_found",
-            param="model",
-        )
-
-    def _namespace(self, call: Call, upstream: Upstream) -> Namespace:
-        if call.keyed or upstream.api_key is not None:
-            return call.namespace
-        credentials = header_rules.credentials(call.headers)
-        if credentials is None:
-            return call.namespace
-        # The client's own credentials go upstream, so they decide who shares replies.
-        return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
+        return self._follow(call, upstreams, request, value, key, planned, outcome)
 
     async def _key(
         self, call: Call, upstream: Upstream, namespace: Namespace, reading: Reading, model_identity: str
@@ -220,7 +135,7 @@ class Gateway:
         )
 
     async def _lookup(
-        self, namespace: Namespace, key: CacheKey, control: Control, request: ChatRequest, began: float
+        self, namespace: Namespace, key: CacheKey, control: Control, request: Request, began: float
     ) -> Entry | None:
         now = self.wall()
         entry = self.cache.peek(key, now)
@@ -251,8 +166,9 @@ class Gateway:
         outcome.outcome, outcome.detail = "exact", ""
         outcome.cache_status = f"{CACHE_NAME}; hit; detail=exact"
         outcome.age_s = max(0, int(self.wall() - entry.created_at))
-        outcome.prompt_tokens, outcome.completion_tokens = entry.prompt_tokens, entry.completion_tokens
-        self.metrics.result_saved_tokens.inc((entry.prompt_tokens or 0) + (entry.completion_tokens or 0))
+        outcome.usage = Usage(
+            entry.prompt_tokens, entry.completion_tokens, entry.cached_tokens, entry.cache_write_tokens
+        )
         return Ready(outcome, body)
 
     async def invalidate(self, model: str) -> Invalidation:
@@ -260,12 +176,13 @@ class Gateway:
 
         Cost: reads every stored entry once, to find the names. Raises StoreError; then nothing may be claimed.
         """
-        serving = [u for u in self.upstreams if u.serves(model)]
+        serving = [u for u in self.dispatch.upstreams if u.serves(model)]
         names = {u.canonical_model(model) for u in serving} or {model}
         # A reply that is on its way now is older than this order: it must not be stored, not even while the names
         # are looked up, and nobody may join it, since the model that will have answered is not known yet.
         self.outdated_at[model] = time.monotonic()
         self.flights.close()
+        self.on_invalidate()
         names |= await self.cache.requested_as(model)
         durable = True
         for name in sorted(names):
@@ -276,21 +193,23 @@ class Gateway:
     def _follow(
         self,
         call: Call,
-        upstream: Upstream,
-        request: ChatRequest,
+        upstreams: Sequence[Upstream],
+        request: Request,
         value: dict[str, Json] | None,
         key: CacheKey | None,
         planned: Cacheable | Bypass,
         outcome: Outcome,
     ) -> Following:
         """Join the flight of an identical request, or start one."""
+        dialect, upstream = call.dialect, upstreams[0]
         joinable = key is not None and isinstance(planned, Cacheable) and planned.joinable
         joined = self.flights.find(key) if joinable and key is not None else None
         if joined is not None and _tells_usage_to(joined, request):
             outcome.outcome = "collapsed"
             outcome.cache_status = f"{CACHE_NAME}; fwd=miss; collapsed"
-            return Following(outcome, joined.join(), request)
+            return Following(outcome, joined.join(), request, dialect)
 
+        @functools.cache
         def body() -> dict[str, Json]:
             # Bytes that were read before were not decoded again, and most requests never need it.
             return value if value is not None else decode(call.raw).value
@@ -301,27 +220,30 @@ class Gateway:
             key=key,
             namespace=outcome.namespace,
             upstream=upstream.name,
+            dialect=dialect,
             request=request,
-            prompt=lambda: openai.prompt_text(body()),
+            prompt=lambda: dialect.prompt_text(body()),
             ttl_s=self.ttl_s,
             wall=self.wall,
             asked_at=self.wall(),
             metrics=self.metrics,
             has_usage_event=asks_usage or request.include_usage,
+            request_bytes=len(call.raw),
             own_engine=upstream.pod is not None,
             outdated_at=self.outdated_at,
             is_same_model=upstream.identity_check(),
         )
-        sent = header_rules.outgoing(
-            call.headers, with_credentials=not call.keyed and upstream.api_key is None
+        send = self.dispatch.sender(
+            call,
+            upstreams,
+            outcome,
+            body=body,
+            raw=dialect.ask_usage(call.raw, body()) if asks_usage else call.raw,
+            is_repeatable=not request.state,
+            answered_by=recorder.answered_by,
         )
-        sent.append(("x-request-id", call.request_id))
-        if upstream.pod is not None:
-            sent.append((SALT_HEADER, self.kv_salt.of(outcome.namespace)))
-        raw = openai.ask_usage(call.raw, body()) if asks_usage else call.raw
-        send = functools.partial(upstream.send, "POST", call.path, call.query.decode("latin-1"), sent, raw)
         flight = self._launch(send, recorder, key if joinable else None, streamed=request.stream)
-        return Following(outcome, flight.join(), request)
+        return Following(outcome, flight.join(), request, dialect)
 
     def _launch(
         self,
@@ -337,32 +259,45 @@ class Gateway:
             recorder.begin(source)
             if source.status >= 400 and key is not None:
                 self.flights.remove(key, flight)
-            return EventTranscript() if source.is_event_stream else PlainTranscript()
+            if source.is_event_stream:
+                return EventTranscript(recorder.dialect)
+            return PlainTranscript(keeps=not source.is_encoded)
 
         def ended(_: Flight, error: RequestError | None) -> None:
             try:
                 if error is None:
                     recorder.record(flight)
+                else:
+                    recorder.estimate(flight)
             finally:
                 if key is not None:
                     self.flights.remove(key, flight)
 
-        flight = Flight(send, understand, ended, recorder=recorder, streamed=streamed)
+        flight = Flight(send, understand, ended, recorder=recorder, streamed=streamed, budget=self.inflight)
         if key is not None:
             self.flights.add(key, flight)
         return flight
 
 
-def _tells_usage_to(flight: Flight, request: ChatRequest) -> bool:
+def ambiguous(how: str) -> RequestError:
+    """What a key that is limited to certain models gets for a body that names its model in two ways."""
+    return RequestError(
+        400,
+        f"this API key is limited to certain models, and the body can be read in two ways ({how})",
+        code="ambiguous_body",
+    )
+
+
+def _tells_usage_to(flight: Flight, request: Request) -> bool:
     """Whether the flight's reply will have the usage that `request` wants, if it wants any."""
     return not request.wants_usage or not flight.streamed or flight.recorder.has_usage_event
 
 
-def _wire_form(entry: Entry, request: ChatRequest) -> bytes | None:
+def _wire_form(entry: Entry, request: Request, dialect: Dialect) -> bytes | None:
     """A stored reply as this request wants it; None where it cannot be replayed as a stream."""
     if not request.stream:
         return entry.reply
     try:
-        return openai.split(orjson.loads(entry.reply), include_usage=request.include_usage)
+        return dialect.split(orjson.loads(entry.reply), request)
     except (ValueError, TypeError):  # TypeError: nested too deeply to be written again
         return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
 
-from openclaw_cache.dialects.openai import ChatRequest
+from openclaw_cache.dialects.request import Request
 from openclaw_cache.gateway import summarisers
 from openclaw_cache.types import Headers, Json
 
@@ -23,6 +24,10 @@ class Reason(StrEnum):
     NUMBER_RANGE = "number-range", "The body has a number that readers round differently."
     LONE_SURROGATE = "lone-surrogate", "The body has half of a UTF-16 pair, which is no text."
     UNKEYABLE = "unkeyable", "The body cannot be named by a key for another reason."
+    STATE = (
+        "stored-state",
+        "The upstream is to keep something for the request, or to look up what it kept.",
+    )
     N = "n", "The request asks for more than one choice: it wants different samples."
     TOOLS = "tools", "The request offers or continues tool calls, and `result_cache.tools` is `bypass`."
     SAMPLED = (
@@ -37,6 +42,7 @@ class Reason(StrEnum):
     NO_STORE = "no-store", "`Cache-Control: no-store`: a stored reply may answer, this one is not kept."
     NO_CACHE = "no-cache", "`Cache-Control: no-cache`: the reply is computed anew and replaces a stored one."
 
+    RIGHTS = "key-rights", "The request's API key may not read, or not write, the cache."
     DEGRADED = (
         "degraded",
         "The store does not answer, so the model's epoch is unknown: no stored reply is safe.",
@@ -147,7 +153,15 @@ _SHARED: Final = Cacheable()
 _ALONE: Final = Cacheable(joinable=False)
 
 
-def plan(request: ChatRequest, reason: Reason | None, control: Control) -> Cacheable | Bypass:
+def restricted(planned: Cacheable | Bypass, *, may_read: bool, may_write: bool) -> Cacheable | Bypass:
+    """What is left of a plan for a key with these rights. Sharing a flight takes both."""
+    if may_read and may_write:
+        return planned
+    reason = planned.reason if isinstance(planned, Bypass) else Reason.RIGHTS
+    return Bypass(reason, reads=planned.reads and may_read, writes=planned.writes and may_write)
+
+
+def plan(request: Request, reason: Reason | None, control: Control) -> Cacheable | Bypass:
     """Decide what may be done with a request.
 
     The first reason in the order of `Reason` wins: those that lie in the body (`body_reason`), and last the
@@ -169,13 +183,13 @@ def plan(request: ChatRequest, reason: Reason | None, control: Control) -> Cache
 
 
 def body_reason(
-    request: ChatRequest, body: dict[str, Json], keyable: bool, why: str, policy: Policy
+    request: Request, messages: Sequence[Json], keyable: bool, why: str, policy: Policy
 ) -> Reason | None:
     """Why a body bypasses the cache under these settings; None where it need not. A few µs, whatever its size.
 
     Args:
         request: the parsed request.
-        body: its decoded body.
+        messages: its conversation (`Dialect.messages`).
         keyable: whether the body has a key.
         why: where it has none, the word for it.
         policy: the operator's settings.
@@ -184,13 +198,20 @@ def body_reason(
         return Reason.DISABLED
     if not keyable:
         return _UNKEYABLE.get(why, Reason.UNKEYABLE)
+    told = _request_reason(request, policy)
+    if told is None and summarisers.find(messages) is not None:
+        return Reason.SUMMARISER
+    return told
+
+
+def _request_reason(request: Request, policy: Policy) -> Reason | None:
+    if request.state:
+        return Reason.STATE
     if request.n is not None and request.n != 1:
         return Reason.N
     if request.has_tools and policy.tools == "bypass":
         return Reason.TOOLS
-    if policy.sampled == "bypass" and _is_sampled(request):
-        return Reason.SAMPLED
-    return Reason.SUMMARISER if summarisers.find(body) is not None else None
+    return Reason.SAMPLED if policy.sampled == "bypass" and _is_sampled(request) else None
 
 
 _UNKEYABLE: Final = {
@@ -198,6 +219,6 @@ _UNKEYABLE: Final = {
 }
 
 
-def _is_sampled(request: ChatRequest) -> bool:
+def _is_sampled(request: Request) -> bool:
     """Whether the caller asked for chance: a temperature that is not 0 (nor absent), and no seed."""
     return request.temperature is not None and request.temperature != 0 and request.seed is None

@@ -12,8 +12,9 @@ from typing import Final
 
 from blake3 import blake3
 
-from openclaw_cache.dialects import openai
-from openclaw_cache.dialects.openai import ChatRequest
+from openclaw_cache.dialects.dialect import Dialect
+from openclaw_cache.dialects.request import Request
+from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.identity import BodyLabels, labels
 from openclaw_cache.gateway.policy import Policy, Reason, body_reason
 from openclaw_cache.result.key import INLINE_BYTES, canonical, decode
@@ -29,7 +30,7 @@ _MAX_CHARS: Final = 256
 class Reading:
     """All that the gateway needs to know of a body to look its reply up."""
 
-    request: ChatRequest
+    request: Request
     reason: Reason | None
     """Why requests with this body bypass the cache, whatever their headers say."""
     ambiguity: str
@@ -45,30 +46,35 @@ class Readings:
     Args:
         policy: The operator's settings.
         ignore: Fields that do not tell requests apart (`result.key.canonical`).
+        max_messages: How many a conversation may have.
     """
 
-    def __init__(self, policy: Policy, ignore: frozenset[str]) -> None:
+    def __init__(self, policy: Policy, ignore: frozenset[str], max_messages: int = 20_000) -> None:
         self._policy = policy
         self._ignore = ignore
+        self._max_messages = max_messages
         self._known: dict[bytes, Reading] = {}
 
-    async def read(self, raw: bytes, namespace: Namespace) -> tuple[Reading, dict[str, Json] | None]:
-        """What `raw` says, and its decoded value where it had to be decoded.
+    async def read(
+        self, raw: bytes, namespace: Namespace, dialect: Dialect
+    ) -> tuple[Reading, dict[str, Json] | None]:
+        """What `raw` says in a dialect, and its decoded value where it had to be decoded.
 
         What one namespace has sent makes nothing faster for another: time would tell.
 
         Cost: one hash of `raw` where it is known (0.04 ms for 232 kB), else 0.8 ms; large bodies on a thread.
 
         Raises:
-            RequestError: 400, see `result.key.decode` and `dialects.openai.parse`.
+            RequestError: 400, see `result.key.decode` and `Dialect.parse`; 413 for too many messages.
         """
         if len(raw) > INLINE_BYTES:
-            return await asyncio.to_thread(self._read, raw)
-        name = blake3(b"%d:%b" % (len(namespace), namespace.encode())).update(raw).digest()
+            return await asyncio.to_thread(self._read, raw, dialect)
+        scope = b"%d:%b%b:" % (len(namespace), namespace.encode(), dialect.name.encode())
+        name = blake3(scope).update(raw).digest()
         known = self._known.get(name)
         if known is not None:
             return known, None
-        reading, value = self._read(raw)
+        reading, value = self._read(raw, dialect)
         if _is_small(reading.request):
             if (
                 len(self._known) >= NUM_READINGS
@@ -77,10 +83,16 @@ class Readings:
             self._known[name] = reading
         return reading, value
 
-    def _read(self, raw: bytes) -> tuple[Reading, dict[str, Json]]:
+    def _read(self, raw: bytes, dialect: Dialect) -> tuple[Reading, dict[str, Json]]:
         body = decode(raw)
-        request = openai.parse(body.value)
-        reason = body_reason(request, body.value, body.keyable, body.why, self._policy)
+        request = dialect.parse(body.value)
+        if request.num_messages > self._max_messages:
+            raise RequestError(
+                413,
+                f"the request has {request.num_messages} messages; server.max_messages allows {self._max_messages}",
+                code="too_many_messages",
+            )
+        reason = body_reason(request, dialect.messages(body.value), body.keyable, body.why, self._policy)
         hashed = blake3(canonical(body.value, self._ignore)).digest() if body.keyable else b""
         return Reading(
             request=request,
@@ -91,10 +103,9 @@ class Readings:
         ), body.value
 
 
-def _is_small(request: ChatRequest) -> bool:
+def _is_small(request: Request) -> bool:
     """Whether the client's own values in it are bounded: nobody has checked that a seed is not a megabyte."""
-    limits = (request.max_tokens, request.max_completion_tokens)
-    values = (request.model, request.n, request.temperature, request.seed, *limits)
+    values = (request.model, request.n, request.temperature, request.seed, request.limit)
     return not any(isinstance(v, list | dict) or (isinstance(v, str) and len(v) > _MAX_CHARS) for v in values)
 
 

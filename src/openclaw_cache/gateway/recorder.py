@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 
-from openclaw_cache.dialects import openai
-from openclaw_cache.dialects.openai import ChatRequest
+from openclaw_cache.dialects.dialect import Dialect
+from openclaw_cache.dialects.request import Request
+from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import MergeError
 from openclaw_cache.gateway.flight import Flight, Source
-from openclaw_cache.gateway.prompt_tokens import PromptTokens, count, from_header, from_usage
+from openclaw_cache.gateway.prompt_tokens import PromptTokens, from_header, from_usage
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
@@ -33,12 +34,15 @@ class Recorder:
     key: CacheKey | None
     namespace: Namespace
     upstream: str
-    request: ChatRequest
+    dialect: Dialect
+    request: Request
     prompt: Callable[[], str]
     ttl_s: float
     wall: Callable[[], float]
     metrics: Metrics
     has_usage_event: bool
+    request_bytes: int
+    """Size of the request, for an estimate where nothing better comes."""
     own_engine: bool
     """Whether our own engine answers: then the tokens that it did not compute are our cache's hits."""
     outdated_at: Mapping[str, float]
@@ -49,31 +53,52 @@ class Recorder:
     """When the call began, in unix seconds."""
     began_at: float = field(default_factory=time.monotonic)
     stored: bool = False
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    usage: Usage | None = None
+    reply: dict[str, Json] | None = None
+    """The reply as one JSON object; None where it is none, or was not put together."""
     _prompt_counted: bool = field(default=False, init=False)
 
     def begin(self, source: Source) -> None:
         """Count the prompt's tokens where the reply's head tells of them: they are spent, come what may."""
         if self.own_engine and source.is_ok and (tokens := from_header(source.headers)) is not None:
-            self.prompt_tokens = tokens.computed + tokens.num_cached
+            num_prompt = tokens.computed + tokens.num_cached
+            self.usage = Usage(prompt_tokens=num_prompt, cached_tokens=tokens.num_cached)
             self._count_prompt(tokens)
+
+    def answered_by(self, upstream: str) -> None:
+        """Note which upstream answers. Another one than the key names: its reply is not stored."""
+        if upstream != self.upstream:
+            self.cache = None
+            self.own_engine = False
+
+    def estimate(self, flight: Flight) -> None:
+        """Guess the tokens of a reply that broke off before its usage came: they are spent all the same.
+
+        Four bytes of the request count as a token, and each event that was delivered as another.
+        """
+        source, transcript = flight.source, flight.transcript
+        if source is None or not source.is_ok:
+            return
+        if self.usage is None:
+            self.usage = Usage(prompt_tokens=self.request_bytes // 4, is_estimate=True)
+        if isinstance(transcript, EventTranscript):
+            self.usage = replace(self.usage, completion_tokens=transcript.num_events, is_estimate=True)
 
     def record(self, flight: Flight) -> None:
         """Count the reply's tokens, keep its non-streaming form on the flight, and store it if it may be."""
-        source = flight.source
+        source, transcript = flight.source, flight.transcript
         if source is None or not source.is_ok or flight.oversize:
             return
-        transcript = flight.transcript
-        if self.cache is None and flight.streamed and isinstance(transcript, EventTranscript):
-            self._count_last(transcript.events)
-            return
-        if isinstance(transcript, EventTranscript) and transcript.progress.has_error:
-            return
+        if isinstance(transcript, EventTranscript):
+            if transcript.progress.has_error:
+                return
+            if self.cache is None and flight.streamed:
+                self._count(self.dialect.stream_usage(transcript.events))
+                return
         reply: Json
         try:
             if isinstance(transcript, EventTranscript):
-                reply = openai.merge(transcript.events)
+                reply = self.dialect.merge(transcript.events)
                 flight.reply = orjson.dumps(reply)
             elif isinstance(transcript, PlainTranscript):
                 flight.reply = transcript.body()
@@ -82,32 +107,18 @@ class Recorder:
                 return
         except (MergeError, orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
             return
-        if not isinstance(reply, dict):
+        if not isinstance(reply, dict):  # a plain body may be anything
             return
-        usage = reply.get("usage")
-        if isinstance(usage, dict):
-            self._count(usage)
+        self.reply = reply
+        self._count(self.dialect.usage(reply))
         if self.cache is not None and self.key is not None:
             is_whole = isinstance(transcript, PlainTranscript)
             self._store(self.cache, self.key, flight.reply, reply, is_whole=is_whole)
 
-    def _count_last(self, events: list[bytes]) -> None:
-        """Count the usage that stands in one of the last events, without merging a reply nobody stores."""
-        for event in reversed(events[-4:]):
-            if b'"usage":' not in event:
-                continue
-            try:
-                chunk = orjson.loads(event)
-            except orjson.JSONDecodeError:
-                continue
-            usage = chunk.get("usage") if isinstance(chunk, dict) else None
-            if isinstance(usage, dict):
-                self._count(usage)
-                return
-
-    def _count(self, usage: dict[str, Json]) -> None:
-        self.prompt_tokens = count(usage.get("prompt_tokens"))
-        self.completion_tokens = count(usage.get("completion_tokens"))
+    def _count(self, usage: Usage | None) -> None:
+        if usage is None:
+            return
+        self.usage = usage
         if not self._prompt_counted and (tokens := from_usage(usage)) is not None:
             self._count_prompt(tokens)
 
@@ -124,7 +135,7 @@ class Recorder:
     def _store(
         self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json], *, is_whole: bool
     ) -> None:
-        if openai.refusal_to_store(reply, self.request) is not None:
+        if self.dialect.refusal_to_store(reply, self.request) is not None:
             return
         model = str(reply.get("model") or self.request.model)
         if self.outdated_at.get(model, 0.0) >= self.began_at or not self.is_same_model():
@@ -133,6 +144,7 @@ class Recorder:
         newer = cache.peek(key, now)
         if newer is not None and newer.created_at > self.asked_at:
             return  # a `no-cache` request has replaced the entry in the meantime
+        usage = self.usage or Usage()
         entry = Entry(
             reply=body,
             model=model,
@@ -140,14 +152,15 @@ class Recorder:
             namespace=self.namespace,
             created_at=now,
             expires_at=now + self.ttl_s,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
             # An upstream that was asked and told no counts has none: only where nobody asked may they be missing.
             has_usage=self.has_usage_event or is_whole or isinstance(reply.get("usage"), dict),
             prompt=self.prompt(),
             requested_model=self.request.model,
+            cached_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
         )
         began = time.perf_counter()
-        cache.put(key, entry)
+        self.stored = cache.put(key, entry)
         self.metrics.result_update_seconds.observe(time.perf_counter() - began)
-        self.stored = True

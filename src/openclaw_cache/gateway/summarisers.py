@@ -7,7 +7,7 @@ word for word as the agents send it, so that a person who asks for a summary of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from openclaw_cache.dialects.openai import texts
@@ -72,11 +72,8 @@ _HEAD_CHARS: Final = 160
 """How much of a text is looked at: some white space, and the longest beginning."""
 
 
-def find(body: dict[str, Json]) -> Summariser | None:
-    """Return the rule that a chat request's messages match, or None. About 2 µs, for bodies of any size."""
-    messages = body.get("messages")
-    if not isinstance(messages, list):
-        return None
+def find(messages: Sequence[Json]) -> Summariser | None:
+    """Return the rule that a conversation matches (`Dialect.messages`), or None. About 2 µs, whatever its size."""
     for place, message in _places(messages):
         for number, text in enumerate(texts(message)):
             if number == _MAX_PARTS:
@@ -87,7 +84,7 @@ def find(body: dict[str, Json]) -> Summariser | None:
     return None
 
 
-def _places(messages: list[Json]) -> Iterator[tuple[Place, Json]]:
+def _places(messages: Sequence[Json]) -> Iterator[tuple[Place, Json]]:
     """Yield the leading system messages, then the first and the last user message."""
     for number, message in enumerate(messages):
         if _role(message) not in ("system", "developer"):

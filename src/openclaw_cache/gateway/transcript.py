@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from openclaw_cache.dialects import openai
-from openclaw_cache.dialects.sse import SseParser, encode
+from openclaw_cache.dialects.dialect import Dialect
+from openclaw_cache.dialects.sse import SseEvent, SseParser
 from openclaw_cache.errors import RequestError, StreamError
 
 MAX_EVENT_BYTES = 16 * 2**20
@@ -14,27 +14,27 @@ _LINE_END = rb"(?>\r\n|\r|\n)"
 _BLANK_LINE = re.compile(_LINE_END + _LINE_END)
 """The end of an event (WHATWG HTML §9.2.5); atomic, so that CR LF is never read as two line ends."""
 
-_BARE_DONE = (b"data: [DONE]", b"data:[DONE]")
-
 
 class EventTranscript:
     """A server-sent event stream. Relays whole events only, so that a comment or an error event fits between.
 
-    Raises RequestError (502) from `end` where the stream ended without `[DONE]`: the client must learn that
-    the reply is not whole, never see an invented clean end.
+    Raises RequestError (502) from `end` where the stream stopped before the event that ends it: the client must
+    learn that the reply is not whole, never see an invented clean end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         self.events: list[bytes] = []
-        self.progress = openai.StreamProgress()
+        self.num_events = 0
+        self.progress = dialect.progress()
+        self._final_event = dialect.final_event
         self._parser = SseParser(MAX_EVENT_BYTES)
         self._pending = bytearray()
         self._keeps = True
 
     @property
     def terminal(self) -> bool:
-        """Whether `[DONE]` has come."""
-        return self.progress.has_done
+        """Whether the event that ends the stream has come."""
+        return self.progress.has_end
 
     def feed(self, chunk: bytes) -> bytes:
         """Take raw bytes; return the whole events among them, as they came, comments included."""
@@ -42,24 +42,28 @@ class EventTranscript:
             events = self._parser.feed(chunk)
         except StreamError:
             raise _broken("sent an event larger than 16 MiB") from None
-        for event in events:
-            if self._keeps and not self.progress.has_done:  # what follows [DONE] is no part of the reply
-                self.events.append(event.data)
-            self.progress.add(event.data, event.event)
+        self._note(events)
         return self._whole_events(chunk)
 
     def end(self) -> bytes:
-        """The connection closed before `[DONE]` and its blank line.
+        """The connection closed before the last event and its blank line.
 
-        Servers that leave out the last blank line mean `[DONE]` all the same. Where an error event came, the client
+        Servers that leave out the last blank line mean the event all the same. Where an error event came, the client
         knows already.
         """
-        if bytes(self._pending).strip() in _BARE_DONE:
-            self.progress.add(openai.DONE)
-            return encode(openai.DONE)
+        self._note(self._parser.feed(b"\n\n"))
+        if self.terminal:
+            return bytes(self._pending.rstrip(b"\r\n")) + b"\n\n"
         if self.progress.has_error:
-            return encode(openai.DONE)
-        raise _broken("ended its stream without [DONE]; the reply may be cut off")
+            return self._final_event
+        raise _broken("ended its stream before its end; the reply may be cut off")
+
+    def _note(self, events: list[SseEvent]) -> None:
+        self.num_events += len(events)
+        for event in events:
+            if self._keeps and not self.progress.has_end:  # what follows the end is no part of the reply
+                self.events.append(event.data)
+            self.progress.add(event.data, event.event)
 
     def forget(self) -> None:
         """Keep no events: the reply is too long to be stored."""
@@ -87,9 +91,9 @@ class PlainTranscript:
 
     terminal = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps: bool = True) -> None:
         self.parts: list[bytes] = []
-        self._keeps = True
+        self._keeps = keeps
 
     def feed(self, chunk: bytes) -> bytes:
         """Every byte may be relayed."""
@@ -111,7 +115,7 @@ class PlainTranscript:
         return b"".join(self.parts)
 
 
-def without_usage_event(block: bytes) -> bytes:
+def without_usage_event(block: bytes, dialect: Dialect) -> bytes:
     """A block of whole events as a client sees it that did not ask for usage; all else as it came.
 
     Upstreams that were asked end their stream with a usage event, and many put `"usage":null` at the end of every
@@ -123,7 +127,7 @@ def without_usage_event(block: bytes) -> bytes:
     kept, start = [], 0
     for blank in _BLANK_LINE.finditer(block):
         frame, start = block[start : blank.end()], blank.end()
-        if not any(openai.is_usage_event(event.data) for event in SseParser().feed(frame)):
+        if not any(dialect.is_usage_event(event.data) for event in SseParser().feed(frame)):
             kept.append(frame)
     return b"".join(kept) + block[start:]
 

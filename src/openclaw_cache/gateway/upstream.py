@@ -1,117 +1,40 @@
-"""An upstream: one HTTP client per configured upstream, and the reply that it streams back."""
+"""An upstream: where requests for some models go, and how they get there."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fnmatch
-import itertools
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from openclaw_cache.errors import ConfigError, RequestError
-from openclaw_cache.types import Headers
-
-KEEPALIVE_S = 4.0
-"""Idle connections are dropped after this. Uvicorn, which serves most pods, closes them after 5 s."""
-
-MAX_RETRY_WAIT_S = 2.0
-"""A 429 or 503 that asks for a longer pause is the client's to see."""
-
-FINISH_WAIT_S = 1.0
-STALE_WAIT_S = 0.2
-POD_END_WAIT_S = 10.0
-"""An embedded engine that broke a connection has mostly died: by then that has been noticed."""
-
-READY_WAIT_S = 30.0
-
-_UNDONE_ENCODINGS = frozenset({b"gzip", b"deflate", b"br", b"zstd", b"identity"})
-"""The HTTP client undoes these by itself. Any other encoding stays on the body, so its header stays too."""
+from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway.pod import Pod, until_ended, until_ready
+from openclaw_cache.gateway.probe import Probes
+from openclaw_cache.gateway.remote_pods import RemotePod, RemotePods
+from openclaw_cache.gateway.retry import Cause, Tries
+from openclaw_cache.gateway.upstream_client import AttemptError, UpstreamClient, unreachable
+from openclaw_cache.gateway.upstream_reply import UpstreamReply
+from openclaw_cache.types import Json
 
 
-class UpstreamReply:
-    """A reply whose body is read piece by piece. `close` is safe at any time, more than once."""
+@dataclass(slots=True)
+class _Call:
+    """One request, and how far it has got."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self.status = response.status
-        self.headers: Headers = [
-            (name, value)
-            for name, value in ((n.lower(), v) for n, v in response.raw_headers)
-            if name != b"content-encoding" or value.lower() not in _UNDONE_ENCODINGS
-        ]
-        self.is_ok = 200 <= response.status < 300
-        self.is_event_stream = self.is_ok and response.content_type == "text/event-stream"
-        self._rest: asyncio.Task[None] | None = None
-
-    async def read(self) -> bytes:
-        """The next bytes as they arrive; b"" at the end.
-
-        Raises:
-            RequestError: 502 when the connection broke, 504 after the idle timeout.
-        """
-        content = self._response.content
-        try:
-            return await content.readany()
-        except (aiohttp.ClientError, OSError) as e:
-            failure = _ended_early(e)
-        with contextlib.suppress(TimeoutError):
-            # What came just before the break still counts; the client library has no public way to it.
-            if rest := content._read_nowait(-1):
-                return rest
-        self.close()
-        raise failure
-
-    def finish(self) -> None:
-        """Nothing more is wanted: let the connection end cleanly in the background so it can be reused."""
-        if self._response.content.at_eof():
-            self._response.release()
-        elif self._rest is None:
-            self._rest = asyncio.get_running_loop().create_task(self._read_rest())
-
-    async def _read_rest(self) -> None:
-        try:
-            async with asyncio.timeout(FINISH_WAIT_S):
-                while await self._response.content.readany():
-                    pass
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            pass
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Drop the connection unless the reply was read to its end."""
-        self._response.close()
-
-
-class Pod(Protocol):
-    """What an embedded engine offers the gateway (`engine.pod.EmbeddedPod`)."""
-
-    @property
-    def url(self) -> str | None:
-        """Base URL of the running process; None while there is none."""
-
-    @property
-    def model_ids(self) -> list[str]:
-        """The served model's name, then its aliases."""
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Hash of the weights; None until known."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether requests are answered now."""
-
-    async def wait_ready(self, timeout_s: float) -> None:
-        """Return once requests are answered. Raises TimeoutError, or ConfigError where they never will be."""
+    method: str
+    target: str
+    headers: CIMultiDict[str]
+    body: bytes | None
+    tries: Tries
+    tried: list[RemotePod] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -119,18 +42,33 @@ class Upstream:
     """Where requests for some models go.
 
     Args:
-        urls: Base URLs; a trailing `/v1` is dropped since request paths carry it.
+        kind: The API that it speaks.
+        urls: Base URLs of its pods; a trailing `/v1` is dropped since request paths carry it.
+        weights: Each pod's share of the requests relative to the others; all the same where empty.
         pod: The embedded engine behind it instead of `urls`.
         models: Glob patterns of the models that it serves; an embedded pod serves its own names only.
+        relay: Glob patterns of further paths that may be passed on to it.
         api_key: Sent instead of the client's credential.
+        cache_hints: Whether prompts get hints for its own prompt cache.
+        ca_file: PEM file of the only authorities whose certificates it may show; the system's where None.
         on_retry: Called for each repeated call.
+
+    Raises:
+        ConfigError: `ca_file` cannot be used.
     """
 
     name: str
+    kind: Literal["embedded", "openai", "anthropic"] = "openai"
     urls: list[str] = field(default_factory=list)
+    weights: list[int] = field(default_factory=list)
     pod: Pod | None = None
     models: list[str] = field(default_factory=lambda: ["*"])
+    relay: list[str] = field(default_factory=list)
     api_key: str | None = field(default=None, repr=False)
+    cache_hints: Literal["off", "auto"] = "off"
+    ca_file: Path | None = None
+    probe_path: str = "/health"
+    probe_interval_s: float = 5.0
     connect_timeout_s: float = 5.0
     idle_timeout_s: float = 600.0
     request_timeout_s: float = 1800.0
@@ -140,14 +78,48 @@ class Upstream:
 
     def __post_init__(self) -> None:
         self.urls = [u.rstrip("/").removesuffix("/v1") for u in self.urls]
-        self._turn = 0
-        self._session: aiohttp.ClientSession | None = None
+        self.weights = self.weights or [1] * len(self.urls)
+        self._pods = RemotePods(RemotePod(u, w) for u, w in zip(self.urls, self.weights, strict=True))
+        self._client = UpstreamClient(
+            self.name,
+            ca_file=self.ca_file,
+            connect_timeout_s=self.connect_timeout_s,
+            idle_timeout_s=self.idle_timeout_s,
+            request_timeout_s=self.request_timeout_s,
+        )
+        self._probes = Probes(self._pods, self._client, self.probe_path, self.probe_interval_s)
+
+    def start(self) -> None:
+        """Begin to probe its pods; an embedded engine tells of itself."""
+        if self.pod is None:
+            self._probes.start()
+
+    async def aclose(self) -> None:
+        """Stop probing; close all connections."""
+        await self._probes.aclose()
+        await self._client.aclose()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a request may go to any of its pods now. O(number of pods)."""
+        return self.pod is not None or self._pods.admits(time.monotonic())
+
+    def status(self) -> list[dict[str, Json]]:
+        """The state of each url; nothing for an embedded engine, which has a status of its own."""
+        now = time.monotonic()
+        return [pod.status(now) for pod in self._pods.pods]
 
     def serves(self, model: str) -> bool:
         """Whether requests for `model` may go here."""
         if self.pod is not None:
             return model in self.pod.model_ids
         return any(fnmatch.fnmatchcase(model, pattern) for pattern in self.models)
+
+    def speaks(self, dialect_name: str, vendor: str) -> bool:
+        """Whether it understands requests of this dialect, which is one of this vendor's API."""
+        if self.kind == "embedded" or self.pod is not None:
+            return dialect_name == "chat"
+        return vendor == self.kind
 
     async def model_identity(self) -> str:
         """What the weights are, as far as they can be known: part of the key.
@@ -158,7 +130,7 @@ class Upstream:
         if self.pod is None:
             return ""
         if self.pod.fingerprint is None:
-            await self._ready(self.pod)
+            await until_ready(self.pod, self.name)
         return self.pod.fingerprint or ""
 
     def identity_check(self) -> Callable[[], bool]:
@@ -176,207 +148,119 @@ class Upstream:
         return model
 
     async def send(
-        self, method: str, path: str, query: str, headers: list[tuple[str, str]], body: bytes | None
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: list[tuple[str, str]],
+        body: bytes | None,
+        *,
+        repeatable: bool = True,
     ) -> UpstreamReply:
         """Send one request; returns when the reply's head has come.
 
-        Repeats at most `retries` times, and only where nothing can have been computed: the connection
-        could not be made, a kept-alive connection was closed before it answered, the pod said 429/503, or
-        the embedded engine died, and what it had computed with it.
+        It may be sent again, to another pod where there is one, as `retry.Tries` allows: where nothing can have
+        been computed, and, if it is `repeatable` (it leaves nothing behind upstream), where a pod failed and
+        another one is left. When all that is over without success, the last reply that came is the client's.
 
         Raises:
-            RequestError: 502 unreachable or broken, 503 embedded model not ready, 504 too slow.
+            RequestError: 502 unreachable, broken or a redirect, 503 embedded model not ready, 504 too slow.
         """
-        target = f"{path}?{query}" if query else path
-        for attempt in itertools.count():
-            try:
-                response = await self._attempt(method, target, headers, body)
-            except _NothingComputedError as e:
-                if attempt >= max(self.retries, len(self.urls) - 1, e.min_retries):
-                    raise e.failure from None
-                await self._until_pod_ended()
-                pause_s = 0.0
-            else:
-                asked_s = _retry_pause_s(response)
-                if asked_s is None or attempt >= self.retries:
-                    break
-                response.close()
-                pause_s = asked_s
-            self.on_retry()
-            await asyncio.sleep(pause_s)
-        return UpstreamReply(response)
+        call = _Call(
+            method,
+            f"{path}?{query}" if query else path,
+            self._headers(headers),
+            body,
+            Tries(self.retries, len(self._pods), repeatable, self.pod is not None),
+        )
+        kept: UpstreamReply | None = None
+        try:
+            while True:
+                outcome = await self._attempt(call)
+                if isinstance(outcome, UpstreamReply):
+                    if kept is not None:
+                        kept.finish()
+                    kept = outcome
+                pause_s = self._pause_s(outcome, call)
+                if pause_s is None:
+                    last, kept = kept or outcome, None
+                    if isinstance(last, AttemptError):
+                        raise last.error
+                    return last
+                self.on_retry()
+                if self.pod is not None and isinstance(outcome, AttemptError):
+                    await until_ended(self.pod, was_new=outcome.was_new)
+                await asyncio.sleep(pause_s)
+        finally:
+            if kept is not None:
+                kept.close()
 
-    async def _until_pod_ended(self) -> None:
-        """After a failed call: give the end of the embedded engine time to be noticed.
+    def _pause_s(self, outcome: UpstreamReply | AttemptError, call: _Call) -> float | None:
+        """Seconds until the next attempt; None where there is none."""
+        has_other = len(self._pods) > 1 and self._pods.has_other(time.monotonic(), call.tried)
+        if isinstance(outcome, UpstreamReply):
+            return call.tries.after_answer(outcome.status, outcome.retry_after, has_other=has_other)
+        return 0.0 if call.tries.after_failure(outcome.cause, has_other=has_other) else None
 
-        A new connection that fails means that it dies, and the system frees gigabytes of its memory before it tells
-        us; a kept one may just have been stale.
-        """
-        if self.pod is None:
-            return
-        url = self.pod.url
-        until = time.monotonic() + (POD_END_WAIT_S if _is_new.get() else STALE_WAIT_S)
-        while self.pod.is_ready and self.pod.url == url and time.monotonic() < until:  # noqa: ASYNC110 - a pod has no event for its end
-            await asyncio.sleep(0.05)
+    async def _attempt(self, call: _Call) -> UpstreamReply | AttemptError:
+        """Send the call once, to the pod whose turn it is, and note what that tells about the pod."""
+        if self.pod is not None:
+            await until_ready(self.pod, self.name)
+            if self.pod.url is None:
+                raise unreachable(self.name, "the engine has just ended")
+            return await self._ask(self.pod.url, call)
+        pod = self._pods.choose(time.monotonic(), call.tried)
+        call.tried.append(pod)
+        is_trial = pod.ejection.begin(time.monotonic())
+        try:
+            outcome = await self._ask(pod.url, call)
+        finally:
+            if is_trial:
+                pod.ejection.end_trial()
+        if isinstance(outcome, UpstreamReply):
+            pod.answered(outcome.status, outcome.retry_after, time.monotonic())
+        elif outcome.cause is not Cause.STALE:
+            pod.failed(outcome.code, time.monotonic(), at_once=outcome.cause is Cause.UNREACHED)
+        return outcome
 
-    async def _attempt(
-        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
-    ) -> aiohttp.ClientResponse:
-        """One try. Raises _NothingComputedError where another may follow, else RequestError."""
+    async def _ask(self, base_url: str, call: _Call) -> UpstreamReply | AttemptError:
         # As it came: the client would otherwise spell the query's escapes in its own way.
-        url = URL(await self._base_url() + target, encoded=target.isascii())
-        _is_new.set(False)
+        url = URL(base_url + call.target, encoded=call.target.isascii())
         try:
-            return await self._client().request(
-                method,
-                url,
-                data=body,
-                headers=self._headers(headers),
-                allow_redirects=False,
+            response = await self._client.request(
+                call.method, url, call.headers, call.body, on_new_connection=call.tries.was_stale
             )
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as e:
-            # A dying engine: first its kept connections break, then new ones, then its successor answers.
-            raise _NothingComputedError(
-                _unreachable(self.name, e), min_retries=0 if self.pod is None else 2
-            ) from None
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as e:
-            if not _is_new.get() or self.pod is not None:
-                raise _NothingComputedError(
-                    _broken(self.name, e), min_retries=1 if self.pod is None else 2
-                ) from None
-            raise _broken(self.name, e) from None
-        except TimeoutError:
-            raise _too_slow(self.name) from None
-        except (aiohttp.ClientError, OSError, ValueError) as e:
-            raise _broken(self.name, e) from None
-
-    async def aclose(self) -> None:
-        """Close the client and its connections."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def _base_url(self) -> str:
-        if self.pod is None:
-            self._turn += 1
-            return self.urls[self._turn % len(self.urls)]
-        await self._ready(self.pod)
-        if self.pod.url is None:
-            raise _unreachable(self.name, ConnectionError("the engine has just ended"))
-        return self.pod.url
-
-    async def _ready(self, pod: Pod) -> None:
-        """Wait for the engine. Raises RequestError (503) where it does not come up."""
-        if pod.is_ready:
-            return
-        try:
-            await pod.wait_ready(READY_WAIT_S)
-        except (TimeoutError, ConfigError) as e:
-            raise RequestError(
-                503,
-                f"upstream {self.name!r}: {e}",
-                kind="api_error",
-                code="model_not_ready",
-                retry_after_s=5,
-            ) from None
-
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=_Connector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=30),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(
-                    total=self.request_timeout_s,
-                    sock_connect=self.connect_timeout_s,
-                    sock_read=self.idle_timeout_s,
-                ),
-                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-                trust_env=False,
-            )
-        return self._session
+        except AttemptError as e:
+            return e
+        if 300 <= response.status < 400 and response.status != 304:
+            response.close()
+            raise _redirect(self.name, response)
+        return UpstreamReply(response)
 
     def _headers(self, headers: list[tuple[str, str]]) -> CIMultiDict[str]:
         sent = CIMultiDict(headers)
         sent["Accept-Encoding"] = "identity"
-        if self.api_key is not None:
+        if self.api_key is not None and self.kind == "anthropic":
+            sent["x-api-key"] = self.api_key
+        elif self.api_key is not None:
             sent["Authorization"] = f"Bearer {self.api_key}"
         return sent
 
 
-class _NothingComputedError(Exception):
-    """A call failed in a way that cannot have cost the upstream anything.
-
-    `min_retries` is 1 where a kept-alive connection was stale: that is HTTP's own race, not a sick upstream,
-    so the call is repeated once even under `retries: 0`.
-    """
-
-    def __init__(self, failure: RequestError, *, min_retries: int = 0) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.min_retries = min_retries
-
-
-_is_new: ContextVar[bool] = ContextVar("is_new")
-"""Whether the current call opened its connection itself. Tells what an early close means."""
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Notes when a call gets a new connection. Tracing tells the same, at a sixth of what a whole call costs."""
-
-    async def _create_connection(
-        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
-    ) -> Any:  # aiohttp does not export the type
-        _is_new.set(True)
-        return await super()._create_connection(req, traces, timeout)
-
-
-def _retry_pause_s(response: aiohttp.ClientResponse) -> float | None:
-    """Seconds to wait before repeating a refused call; None where it must not be repeated."""
-    if response.status not in (429, 503):
-        return None
+def _redirect(name: str, response: aiohttp.ClientResponse) -> RequestError:
+    """502: following it would take the request, and its credential, to where no operator sent it."""
     try:
-        pause_s = float(response.headers.get("Retry-After", "0.25"))
+        location = urlsplit(response.headers.get("Location", ""))
+        port = "" if location.port is None else f":{location.port}"
     except ValueError:
-        return None
-    return pause_s if 0 <= pause_s <= MAX_RETRY_WAIT_S else None
-
-
-def _unreachable(name: str, e: Exception) -> RequestError:
+        where = "elsewhere"
+    else:  # without user and query: they may be secrets
+        host = f"{location.scheme}://{location.hostname}{port}" if location.hostname else ""
+        where = (host + location.path)[:200] or "elsewhere"
     return RequestError(
         502,
-        f"upstream {name!r} cannot be reached ({type(e).__name__}): is it running, is its url right?",
+        f"upstream {name!r} answers with a redirect ({response.status}) to {where!r}, which is not followed: "
+        f"correct upstreams.{name}.urls",
         kind="api_error",
-        code="upstream_unreachable",
-    )
-
-
-def _broken(name: str, e: Exception) -> RequestError:
-    return RequestError(
-        502,
-        f"upstream {name!r} closed the connection without a reply ({type(e).__name__})",
-        kind="api_error",
-        code="upstream_broken",
-    )
-
-
-def _ended_early(e: Exception) -> RequestError:
-    if isinstance(e, TimeoutError):
-        setting = (
-            "upstreams.idle_timeout"
-            if isinstance(e, aiohttp.SocketTimeoutError)
-            else "server.request_timeout"
-        )
-        return RequestError(
-            504, f"the upstream's reply took longer than {setting}", kind="api_error", code="upstream_timeout"
-        )
-    return RequestError(
-        502,
-        f"the upstream broke off its reply ({type(e).__name__})",
-        kind="api_error",
-        code="upstream_broken",
-    )
-
-
-def _too_slow(name: str) -> RequestError:
-    return RequestError(
-        504, f"upstream {name!r} did not answer in time", kind="api_error", code="upstream_timeout"
+        code="upstream_redirect",
     )

@@ -14,6 +14,8 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from openclaw_cache.observe.prices import PICODOLLARS
+from openclaw_cache.observe.savings import Savings
 from openclaw_cache.observe.window import Window
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -24,10 +26,12 @@ _LATENCY_BUCKETS = (
 )  # fmt: skip
 _TTFT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
+APIS = ("chat", "completions", "responses", "messages", "count_tokens", "embeddings", "relay")
 OUTCOMES = ("exact", "collapsed", "miss", "bypass", "error")
 SOURCES = ("computed", "device", "host", "disk")
 DEGRADED = (
-    "store_unavailable", "store_full", "entry_corrupt", "write_overflow", "epoch_unknown", "kv_host", "kv_disk",
+    "store_unavailable", "store_full", "entry_corrupt", "entry_key_unknown", "write_overflow",
+    "epoch_unknown", "kv_host", "kv_disk",
 )  # fmt: skip
 
 
@@ -98,6 +102,23 @@ class Metrics:
         self.upstream_retries = Counter(
             "openclaw_cache_upstream_retries", "Upstream calls repeated before any byte came.", registry=r
         )
+        self.screened = Counter(
+            "openclaw_cache_screened",
+            "Replies in which, or in whose prompts, secrets or personal data were found, and what was done.",
+            ["what", "action"],
+            registry=r,
+        )
+        self.upstream_cached_tokens = Counter(
+            "openclaw_cache_upstream_cached_tokens",
+            "Prompt tokens of forwarded requests that upstreams read from their own caches.",
+            registry=r,
+        )
+        self.cost_usd = Counter(
+            "openclaw_cache_cost_usd",
+            "Money by the price table: spent on upstreams, and saved by replies that were answered here.",
+            ["kind"],
+            registry=r,
+        )
         self.hit_window = Window(WINDOW_S)
         self.kv_window = Window(WINDOW_S)
         ratio = Gauge(
@@ -112,15 +133,29 @@ class Metrics:
 
     def _name_children(self) -> None:
         """Find the children of the hot path once: `labels` costs more than the count itself."""
-        self.chat_requests = {outcome: self.requests.labels("chat", outcome) for outcome in OUTCOMES}
+        self.requests_by = {api: {o: self.requests.labels(api, o) for o in OUTCOMES} for api in APIS}
         self.ttft = {source: self.ttft_seconds.labels(source) for source in ("result", "upstream")}
         self.result_lookup_seconds = self.lookup_seconds.labels("result")
         self.result_update_seconds = self.update_seconds.labels("result")
         self.result_saved_tokens = self.saved_tokens.labels("result")
+        self.flight_saved_tokens = self.saved_tokens.labels("flight")
         self.kv_saved_tokens = self.saved_tokens.labels("kv")
         self.prompt_tokens_from = {source: self.prompt_tokens.labels(source) for source in SOURCES}
         for what in DEGRADED:  # so that a first failure is a rise from 0
             self.degraded.labels(what)
+
+    def count_savings(self, savings: Savings, outcome: str) -> None:
+        """Count what one request cost or saved. Its provider's own cache is counted apart from ours."""
+        if savings.upstream_cached_tokens:
+            self.upstream_cached_tokens.inc(savings.upstream_cached_tokens)
+        if savings.spent:
+            self.cost_usd.labels("spent").inc(savings.spent / PICODOLLARS)
+        if savings.saved:
+            self.cost_usd.labels("saved").inc(savings.saved / PICODOLLARS)
+        if savings.answered_prompt_tokens or savings.answered_completion_tokens:
+            prompt_tokens = savings.answered_prompt_tokens - savings.would_be_cached_tokens
+            layer = self.result_saved_tokens if outcome == "exact" else self.flight_saved_tokens
+            layer.inc(prompt_tokens + savings.answered_completion_tokens)
 
     def text(self) -> bytes:
         """The exposition text of all instruments."""

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from openclaw_cache.errors import CorruptEntryError, StoreError, StoreFullError
 from openclaw_cache.result import aliases, eviction
+from openclaw_cache.result.encryption import UnknownKeyError
 from openclaw_cache.result.entry import packed
+from openclaw_cache.result.rekey import RekeyReport, rekey
+from openclaw_cache.result.screen import INLINE_CHARS
 from openclaw_cache.result.stored_keys import StoredKeys
 from openclaw_cache.result.write_behind import WriteBehind
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from openclaw_cache.result.eviction import EvictReport
     from openclaw_cache.result.key import Keyer
     from openclaw_cache.result.memory import MemoryTier
+    from openclaw_cache.result.screen import Screen, Verdict
     from openclaw_cache.store.store import Store
     from openclaw_cache.types import CacheKey, Entry, Namespace
 
@@ -33,7 +37,7 @@ _INLINE_CHARS: Final = 1 << 20
 _GATHER_S: Final = 0.005
 """How long writes to a store of our own wait for others: one round trip, one append to its log for them all."""
 
-Degraded = Literal["store_unavailable", "store_full", "entry_corrupt", "write_overflow"]
+Degraded = Literal["store_unavailable", "store_full", "entry_corrupt", "entry_key_unknown", "write_overflow"]
 """What became a miss, or was not stored; the label of `openclaw_cache_degraded_total`."""
 
 
@@ -62,6 +66,8 @@ class ResultCache:
             certainly does not hold, and writes wait for company, since no other node waits for them.
         clock: unix seconds.
         max_pending_bytes: bound on entries that wait to be written; more are kept in memory only.
+        screen: looks through what is to be kept; None = nothing is looked for.
+        on_screened: called with each kind that was found, and what became of the entry.
     """
 
     def __init__(
@@ -75,6 +81,8 @@ class ResultCache:
         exclusive: bool = False,
         clock: Callable[[], float] = time.time,
         max_pending_bytes: int = 32 << 20,
+        screen: Screen | None = None,
+        on_screened: Callable[[str, Verdict], None] = lambda _what, _verdict: None,
     ) -> None:
         self._memory = memory
         self._store = store
@@ -82,6 +90,8 @@ class ResultCache:
         self._codec = codec
         self._on_degraded = on_degraded
         self._clock = clock
+        self._screen = screen
+        self._on_screened = on_screened
         self._writes = WriteBehind(
             store,
             keyer,
@@ -116,14 +126,9 @@ class ResultCache:
             return None
         if stored is None:
             return None
-        try:
-            entry = self._codec.decode(store_key, stored)
-        except CorruptEntryError:
-            self._on_degraded("entry_corrupt")
-            await self._drop(store_key, key)
-            return None
+        entry = await self._decoded(store_key, key, stored)
         now = self._clock()
-        if entry.expires_at <= now:
+        if entry is None or entry.expires_at <= now:
             return None
         # What was read may have been evicted or replaced in the meantime: then memory must not get it back.
         is_settled = num_evicts == self._num_evicts and not self._num_evicting
@@ -131,17 +136,24 @@ class ResultCache:
             self._memory.put(key, entry)
         return entry
 
-    def put(self, key: CacheKey, entry: Entry) -> None:
+    def put(self, key: CacheKey, entry: Entry) -> bool:
         """Keep a complete reply: in memory at once, in the store soon after, in the order of the calls.
 
-        One with a prompt of more than a million characters is kept a moment later: a thread packs it first.
+        One that is large to pack, or to look through, is kept a moment later: a thread does that first. Returns whether
+        it is kept already.
         """
-        if len(entry.prompt) <= _INLINE_CHARS:
-            self._keep(key, packed(entry))
-            return
-        packing = asyncio.create_task(self._pack_and_keep(key, entry), name="result-packing")
-        self._packing.add(packing)
-        packing.add_done_callback(self._packing.discard)
+        is_small = len(entry.prompt) <= _INLINE_CHARS
+        if self._screen is not None:
+            is_small = is_small and len(entry.prompt) + len(entry.reply) <= INLINE_CHARS
+        if not is_small:
+            packing = asyncio.create_task(self._pack_and_keep(key, entry), name="result-packing")
+            self._packing.add(packing)
+            packing.add_done_callback(self._packing.discard)
+            return False
+        if self._screen is not None and not self._passes(self._screen.find(_texts(entry))):
+            return False
+        self._keep(key, packed(entry))
+        return True
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait for the writes that are pending now. Returns whether all of them came to an end in time."""
@@ -187,6 +199,11 @@ class ResultCache:
             self._on_degraded("entry_corrupt")
         return report
 
+    async def rekey(self) -> RekeyReport:
+        """Rewrite what is stored in the current form (`rekey.rekey`). Raises StoreError."""
+        await self._settle()
+        return await rekey(self._store, self._codec, on_progress=lambda _report: None, clock=self._clock)
+
     async def requested_as(self, model: str) -> set[str]:
         """The names under which `model` has answered what is stored; see `aliases.requested_as`."""
         await self._settle()  # so that the scan of the store sees what was put before
@@ -204,7 +221,16 @@ class ResultCache:
         )
 
     async def _pack_and_keep(self, key: CacheKey, entry: Entry) -> None:
+        if self._screen is not None and not self._passes(await self._screen.look(_texts(entry))):
+            return
         self._keep(key, await asyncio.to_thread(packed, entry))
+
+    def _passes(self, found: frozenset[str]) -> bool:
+        """Whether an entry in which this was found may be kept."""
+        verdict = "store" if self._screen is None else self._screen.verdict(found)
+        for what in found:
+            self._on_screened(what, verdict)
+        return verdict != "skip"
 
     def _keep(self, key: CacheKey, entry: Entry) -> None:
         self._memory.put(key, entry)
@@ -219,6 +245,17 @@ class ResultCache:
             await asyncio.wait(self._packing)
         await self._writes.settle()
 
+    async def _decoded(self, store_key: bytes, key: CacheKey, stored: bytes) -> Entry | None:
+        """Read stored bytes; None, counted, where that cannot be."""
+        try:
+            return self._codec.decode(store_key, stored)
+        except UnknownKeyError:  # another node may know it
+            self._on_degraded("entry_key_unknown")
+        except CorruptEntryError:
+            self._on_degraded("entry_corrupt")
+            await self._drop(store_key, key)
+        return None
+
     async def _drop(self, store_key: bytes, key: CacheKey) -> None:
         self._memory.remove(key)
         try:
@@ -228,3 +265,8 @@ class ResultCache:
 
     def _count(self, error: StoreError) -> None:
         self._on_degraded("store_full" if isinstance(error, StoreFullError) else "store_unavailable")
+
+
+def _texts(entry: Entry) -> tuple[str, str]:
+    """All that an entry says."""
+    return entry.prompt, entry.reply.decode(errors="replace")

@@ -1,19 +1,24 @@
 """A stored reply as bytes: magic, keyed checksum, MessagePack.
 
 The checksum covers the store key too, so bytes copied under another key are as corrupt as flipped ones, and
-it is keyed by the fleet's secret, so nobody else who can write to a shared store can forge an entry.
+it is keyed by the fleet's secret, so nobody else who can write to a shared store can forge an entry. Where the
+operator gave a key, all of that is encrypted once more, under a magic of its own (`result.encryption`).
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from blake3 import blake3
 
 from openclaw_cache.errors import CorruptEntryError
+from openclaw_cache.result.encryption import ENCRYPTED_MAGIC, UnknownKeyError
 from openclaw_cache.types import Entry
+
+if TYPE_CHECKING:
+    from openclaw_cache.result.encryption import EntryCipher
 
 _MAGIC: Final = b"oce\x01"
 _CHECKSUM_BYTES: Final = 16
@@ -22,11 +27,17 @@ _PACK_FROM_BYTES: Final = 1024
 
 
 class EntryCodec:
-    """Encodes and decodes entries for one fleet."""
+    """Encodes and decodes entries for one fleet.
 
-    __slots__ = ("_checksum_key", "_decoder", "_encoder")
+    Args:
+        secret: the fleet's.
+        encryption: encrypts what is written. Plain entries are read all the same: they were written before.
+    """
 
-    def __init__(self, secret: bytes) -> None:
+    __slots__ = ("_checksum_key", "_decoder", "_encoder", "_encryption")
+
+    def __init__(self, secret: bytes, encryption: EntryCipher | None = None) -> None:
+        self._encryption = encryption
         self._checksum_key = blake3(
             secret, derive_key_context="openclaw-cache result entry checksum v1"
         ).digest()
@@ -34,16 +45,22 @@ class EntryCodec:
         self._decoder = msgspec.msgpack.Decoder(Entry)
 
     def encode(self, store_key: bytes, entry: Entry) -> bytes:
-        """Write an entry for the place `store_key`. Cost: O(size); 4 µs for a 2 kB reply."""
+        """Write an entry for the place `store_key`. Cost: O(size); 4 µs for a 2 kB reply, encrypted 11 µs."""
         payload = self._encoder.encode(entry)
-        return _MAGIC + self._checksum(store_key, payload) + payload
+        stored = _MAGIC + self._checksum(store_key, payload) + payload
+        return stored if self._encryption is None else self._encryption.seal(store_key, stored)
 
     def decode(self, store_key: bytes, stored: bytes) -> Entry:
         """Read what `encode` wrote for the same `store_key`. Cost: O(size).
 
         Raises:
+            UnknownKeyError: it is encrypted under a key that we do not have.
             CorruptEntryError: any other bytes, from a flipped bit to an entry of another place or fleet.
         """
+        if stored.startswith(ENCRYPTED_MAGIC):
+            if self._encryption is None:
+                raise UnknownKeyError("a stored entry is encrypted, and this node has no key")
+            stored = self._encryption.open(store_key, stored)
         payload = stored[_HEAD_BYTES:]
         if stored[:_HEAD_BYTES] != _MAGIC + self._checksum(store_key, payload):
             raise CorruptEntryError("the checksum of a stored entry does not match")
@@ -51,6 +68,12 @@ class EntryCodec:
             return self._decoder.decode(payload)
         except msgspec.MsgspecError as error:
             raise CorruptEntryError("a stored entry has another format") from error
+
+    def is_current(self, stored: bytes) -> bool:
+        """Whether `encode` would write it in this form and under this key today. Reads its first bytes only."""
+        if self._encryption is None:
+            return stored.startswith(_MAGIC)
+        return self._encryption.is_current(stored)
 
     def _checksum(self, store_key: bytes, payload: bytes) -> bytes:
         checksum = blake3(b"%b%d:%b" % (_MAGIC, len(store_key), store_key), key=self._checksum_key)

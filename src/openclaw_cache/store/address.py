@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from openclaw_cache.errors import ConfigError
 
-_NOT_YET = {
-    "rediss": "TLS to the store",
-    "valkeys": "TLS to the store",
-    "redis+cluster": "a cluster of stores",
-    "valkey+cluster": "a cluster of stores",
-}
-_FORMS = "embedded, redis://[user[:password]@]host[:port][/db] or unix:///path?db=0"
+_CLUSTER: Final = "+cluster"
+_TLS: Final = frozenset({"rediss", "valkeys"})
+_SCHEMES: Final = frozenset({"redis", "valkey", "unix"}) | _TLS
+_FORMS: Final = (
+    "embedded, redis://[[user]:password@]host[:port][/db], unix:///path?db=0 or "
+    "redis+cluster://host[:port][,host[:port]…]; with TLS rediss:// or rediss+cluster://"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Address:
     port: int = 6379
     path: str = ""
     db: int = 0
+    tls: bool = False
     user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
 
@@ -32,19 +34,45 @@ class Address:
         if self.path:
             return f"unix://{quote(os.fsencode(self.path))}?db={self.db}"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"redis://{host}:{self.port}/{self.db}"
+        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.db}"
+
+    def beside(self, host: str, port: int) -> Address:
+        """Another node of the same cluster: reached the same way, with the same credentials."""
+        return replace(self, host=host, port=port)
+
+
+def is_cluster(url: str) -> bool:
+    """Whether the URL names a cluster: then `parse_seeds` reads it, else `parse_url`."""
+    return url.partition("://")[0].lower().endswith(_CLUSTER)
+
+
+def parse_seeds(url: str) -> tuple[Address, ...]:
+    """Read `redis+cluster://[[user]:password@]host[:port][,host[:port]…]` or one of its other spellings.
+
+    Raises:
+        ConfigError: the form is wrong, or a database other than 0 is asked for. It never repeats credentials.
+    """
+    scheme, _, rest = url.partition("://")
+    plain = scheme.lower().removesuffix(_CLUSTER)
+    if plain == "unix":
+        raise ConfigError(f"store.url: a cluster is not reached over a unix socket; use {_FORMS}")
+    end = min((at for at in map(rest.find, "/?#") if at >= 0), default=len(rest))
+    place, tail = rest[:end], rest[end:]
+    user, at, hosts = place.rpartition("@")
+    seeds = tuple(dict.fromkeys(parse_url(f"{plain}://{user}{at}{host}{tail}") for host in hosts.split(",")))
+    if seeds[0].db:
+        raise ConfigError("store.url: a cluster has database 0 only; leave the number out")
+    return seeds
 
 
 def parse_url(url: str) -> Address:
-    """Read `redis://`, `valkey://` or `unix://`; percent-escapes are decoded.
+    """Read `redis://`, `valkey://`, `rediss://`, `valkeys://` or `unix://`; percent-escapes are decoded.
 
     Raises:
-        ConfigError: the form is wrong or not supported yet. It never repeats credentials.
+        ConfigError: the form is wrong. It never repeats credentials.
     """
     scheme = url.partition("://")[0].lower()
-    if scheme in _NOT_YET:
-        raise ConfigError(f"store.url: {scheme}:// ({_NOT_YET[scheme]}) is not supported yet; use {_FORMS}")
-    if scheme not in {"redis", "valkey", "unix"}:
+    if scheme not in _SCHEMES:
         raise ConfigError(f"store.url: unknown form; use {_FORMS}")
     try:
         parts = urlsplit(url)
@@ -65,8 +93,14 @@ def parse_url(url: str) -> Address:
         raise ConfigError(f"store.url: the host is missing; use {_FORMS}")
     if parts.query or parts.fragment:
         raise ConfigError("store.url: nothing may follow the database number in redis://host:port/db")
-    db = _db_number(parts.path.strip("/") or "0")
-    return Address(host=unquote(parts.hostname), port=port, db=db, user=user, password=password)
+    return Address(
+        host=unquote(parts.hostname),
+        port=port,
+        db=_db_number(parts.path.strip("/") or "0"),
+        tls=scheme in _TLS,
+        user=user,
+        password=password,
+    )
 
 
 def _db_of_query(parts: SplitResult) -> int:

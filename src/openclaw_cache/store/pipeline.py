@@ -39,7 +39,33 @@ class RefusedError(StoreUnavailableError):
     """The server is there and answered with an error."""
 
 
+class RedirectError(RefusedError):
+    """A node of a cluster answered that another node has this slot.
+
+    `asking` tells -ASK (for this command only, while the slot moves) from -MOVED (for good).
+    """
+
+    def __init__(self, kind: str, slot: int, host: str, port: int) -> None:
+        super().__init__(f"the store is a cluster ({kind}): write store.url as redis+cluster://host:port")
+        self.asking = kind == "ASK"
+        self.slot = slot
+        self.host = host
+        self.port = port
+
+
+def _redirect(text: str) -> RedirectError | None:
+    """Read `MOVED slot host:port` or `ASK slot host:port`; None when it is neither."""
+    kind, _, rest = text.partition(" ")
+    slot, _, place = rest.partition(" ")
+    host, colon, port = place.rpartition(":")
+    if kind not in {"MOVED", "ASK"} or not (colon and slot.isdecimal() and port.isdecimal()):
+        return None
+    return RedirectError(kind, int(slot), host, int(port))
+
+
 def _refusal(text: str) -> StoreError:
+    if text.startswith(("MOVED ", "ASK ")) and (redirect := _redirect(text)) is not None:
+        return redirect
     # Servers quote the arguments of a command that they do not know: keys, values, passwords.
     text = text.partition(", with args")[0]
     if text.startswith(("OOM ", "MISCONF ")):
@@ -66,6 +92,8 @@ class Pipeline(asyncio.Protocol):
         self._on_lost = on_lost
         self._reader = hiredis.Reader(replyError=_refusal, notEnoughData=_INCOMPLETE)
         self._transport: asyncio.Transport | None = None
+        self._below: asyncio.Transport | None = None  # the transport that TLS writes to
+        self._lost_error: Exception | None = None
         self._lost_because: str | None = None
         self._pending: deque[asyncio.Future[Reply]] = deque()
         self._out: list[bytes] = []
@@ -102,6 +130,15 @@ class Pipeline(asyncio.Protocol):
         """Why the connection is gone; None while it lives."""
         return self._lost_because
 
+    @property
+    def lost_error(self) -> Exception | None:
+        """The transport's error that ended the connection, where there was one."""
+        return self._lost_error
+
+    def secure(self, transport: asyncio.Transport) -> None:
+        """Go on over TLS: `transport` was made from the one that this connection began with."""
+        self._below, self._transport = self._transport, transport
+
     def close(self, reason: str = "the connection to the store is closed") -> None:
         """Drop the connection; commands in flight fail with this reason. Idempotent."""
         if self._lost_because is not None:
@@ -131,6 +168,7 @@ class Pipeline(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is in flight."""
+        self._lost_error = exc
         self.close(f"the connection to the store broke: {exc}" if exc else "the store closed the connection")
 
     def data_received(self, data: bytes) -> None:
@@ -163,14 +201,20 @@ class Pipeline(asyncio.Protocol):
         self._out.clear()
         self._written_bytes += len(data)
         self._transport.write(data)
-        self._unsent_bytes = self._transport.get_write_buffer_size()
+        self._unsent_bytes = self._held_bytes()
         if self._timer is None:
             self._timer = self._loop.call_later(self._timeout_s / _TICKS, self._tick)
 
+    def _held_bytes(self) -> int:
+        """Bytes written that the kernel has not taken yet."""
+        held = self._transport.get_write_buffer_size() if self._transport else 0
+        if self._below is not None:  # what TLS has encrypted no longer counts as its own
+            held += self._below.get_write_buffer_size()
+        return held
+
     def _check_backlog(self, num_bytes: int) -> None:
         """Count exactly; raise when the new command does not fit."""
-        held = self._transport.get_write_buffer_size() if self._transport else 0
-        self._unsent_bytes = held + sum(map(len, self._out)) + num_bytes
+        self._unsent_bytes = self._held_bytes() + sum(map(len, self._out)) + num_bytes
         if self._unsent_bytes > self._max_pending_bytes:
             self._unsent_bytes -= num_bytes
             raise StoreUnavailableError("more bytes wait for the store than it takes: write refused")
@@ -182,8 +226,7 @@ class Pipeline(asyncio.Protocol):
             return
         tick_s = self._timeout_s / _TICKS
         self._timer = self._loop.call_later(tick_s, self._tick)
-        held = self._transport.get_write_buffer_size() if self._transport else 0
-        moved_bytes = self._received_bytes + self._written_bytes - held
+        moved_bytes = self._received_bytes + self._written_bytes - self._held_bytes()
         is_bulk = moved_bytes - self._moved_bytes >= BULK_BYTES_PER_S * tick_s
         self._moved_bytes = moved_bytes
         if is_bulk:

@@ -8,19 +8,35 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from openclaw_cache.errors import ConfigError, StoreError, StoreUnavailableError
-from openclaw_cache.store.address import parse_url
+from openclaw_cache.store.address import Address, parse_url
 from openclaw_cache.store.dial import LoginError, dial
 from openclaw_cache.store.pipeline import Pipeline, RefusedError, encode
 from openclaw_cache.store.store import StoreInfo
+from openclaw_cache.store.tls import client_context
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
+
+    from openclaw_cache.store.pipeline import Reply
 
 _GLOB: Final = re.compile(rb"([*?\[\]\\^-])")
 _SCAN_COUNT: Final = b"512"
-_FENCE_KEY: Final = b"openclaw-cache:fence"
+FENCE_KEY: Final = b"openclaw-cache:fence"
 _MAX_BACKOFF_S: Final = 2.0
 _STEADY_S: Final = 2.0  # a connection that lived this long has earned an immediate reconnect
+
+
+def get_command(key: bytes) -> bytes:
+    """Encode GET."""
+    return b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key)
+
+
+def set_command(key: bytes, value: bytes, ttl_s: float | None) -> bytes:
+    """Encode SET; a `ttl_s` below one millisecond counts as one."""
+    if ttl_s is None:
+        return encode(b"SET", key, value)
+    return encode(b"SET", key, value, b"PX", b"%d" % max(1, round(ttl_s * 1000)))
 
 
 class ValkeyStore:
@@ -31,7 +47,8 @@ class ValkeyStore:
     to 2 s) and closes the circuit once PING is answered within `timeout_s`.
 
     Args:
-        url: see `address.parse_url`.
+        place: an address, or a URL for `address.parse_url`.
+        tls: of an address with TLS; without it the system's certificate authorities are trusted.
         timeout_s: the most a frozen server can cost a call; large transfers that progress may take longer.
         max_pending_bytes: above this many unsent bytes, calls fail at once.
         on_change: called with (up, reason) whenever the circuit closes or opens after `start`, and
@@ -43,14 +60,16 @@ class ValkeyStore:
 
     def __init__(
         self,
-        url: str,
+        place: str | Address,
         *,
+        tls: ssl.SSLContext | None = None,
         timeout_s: float = 0.050,
         durable_timeout_s: float = 5.0,
         max_pending_bytes: int = 64 << 20,
         on_change: Callable[[bool, str], None] | None = None,
     ) -> None:
-        self._address = parse_url(url)
+        self._address = parse_url(place) if isinstance(place, str) else place
+        self._tls = client_context() if self._address.tls and tls is None else tls
         self._timeout_s = timeout_s
         self._durable_timeout_s = durable_timeout_s
         self._max_pending_bytes = max_pending_bytes
@@ -65,27 +84,37 @@ class ValkeyStore:
     def __repr__(self) -> str:
         return f"ValkeyStore({str(self._address)!r}, up={self.up})"
 
-    async def start(self) -> None:
+    async def start(self, *, strict: bool = True) -> None:
         """Connect. A server that cannot be reached is no error: the circuit starts open.
 
         Raises:
-            ConfigError: the server is there and refuses our credentials or database.
+            ConfigError: the server is there and refuses our credentials or database, or its certificate is
+                not trusted. Unless `strict`, that opens the circuit like any other failure.
         """
         try:
             self._close_circuit(await self._dial())
-        except LoginError as error:
-            raise ConfigError(f"store.url: {error}") from None
         except StoreUnavailableError as error:
+            if strict and isinstance(error, LoginError):
+                raise ConfigError(f"{error.setting}: {error}") from None
             self._open_circuit(str(error))
+
+    @property
+    def address(self) -> Address:
+        """The server's address."""
+        return self._address
 
     @property
     def up(self) -> bool:
         """Whether the circuit is closed."""
         return self._link is not None
 
+    def send(self, command: bytes) -> asyncio.Future[Reply]:
+        """Queue an encoded command, as `Pipeline.send`. Raises StoreUnavailableError while the circuit is open."""
+        return self._live().send(command)
+
     async def get(self, key: bytes) -> bytes | None:
         """Return the value or None."""
-        value: bytes | None = await self._live().send(b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key))
+        value: bytes | None = await self._live().send(get_command(key))
         return value
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -98,11 +127,7 @@ class ValkeyStore:
 
     async def put(self, key: bytes, value: bytes, ttl_s: float | None = None) -> None:
         """Store the value; a `ttl_s` below one millisecond counts as one."""
-        if ttl_s is None:
-            await self._live().send(encode(b"SET", key, value))
-        else:
-            ttl_ms = b"%d" % max(1, round(ttl_s * 1000))
-            await self._live().send(encode(b"SET", key, value, b"PX", ttl_ms))
+        await self._live().send(set_command(key, value, ttl_s))
 
     async def add(self, key: bytes, value: bytes) -> bytes:
         """Store the value if absent; return the stored one. One round trip where it is present."""
@@ -135,18 +160,33 @@ class ValkeyStore:
                 return
 
     async def make_durable(self) -> bool:
-        """Write a short-lived fence key and wait for its fsync (WAITAOF), on a connection of its own.
+        """See `fence`."""
+        return await self.fence(FENCE_KEY)
+
+    async def fence(self, key: bytes, *, num_replicas: int = 0) -> bool:
+        """Write a short-lived key and wait for its fsync (WAITAOF), on a connection of its own.
 
         WAITAOF holds up its connection until the server's next fsync (up to about a second under
         `appendfsync everysec`), so it must not share the one that serves requests; and it waits only
         for writes of its own connection, hence the fence. Servers before 7.2 do not know it: False.
+
+        Args:
+            key: the key to write: in a cluster, one that the node serves.
+            num_replicas: so many replicas must have received everything too (WAIT): what one of them
+                lacks is lost when it takes over.
         """
         self._live()
-        wait_ms = round(self._durable_timeout_s * 1000)
-        link = await dial(self._address, timeout_s=self._durable_timeout_s + 1)
+        wait_ms = b"%d" % round(self._durable_timeout_s * 1000)
+        link = await dial(self._address, tls=self._tls, timeout_s=self._durable_timeout_s + 1)
         try:
-            await link.send(encode(b"SET", _FENCE_KEY, b"", b"PX", b"1000"))
-            num_local, _ = await link.send(encode(b"WAITAOF", b"1", b"0", b"%d" % wait_ms))
+            await link.send(encode(b"SET", key, b"", b"PX", b"1000"))
+            num_local, _ = await link.send(encode(b"WAITAOF", b"1", b"0", wait_ms))
+            if num_replicas and num_local:
+                num_received = await link.send(encode(b"WAIT", b"%d" % num_replicas, wait_ms))
+                if num_received < num_replicas:
+                    raise StoreUnavailableError(
+                        f"{self._address}: a replica did not follow within {self._durable_timeout_s:g} s"
+                    )
         except RefusedError as error:
             if "appendonly" in str(error) or "unknown command" in str(error):
                 return False
@@ -197,6 +237,7 @@ class ValkeyStore:
     async def _dial(self) -> Pipeline:
         return await dial(
             self._address,
+            tls=self._tls,
             timeout_s=self._timeout_s,
             max_pending_bytes=self._max_pending_bytes,
             on_lost=self._on_lost,

@@ -1,16 +1,17 @@
 """OpenAI's chat completions dialect: read requests, merge and split replies, follow streams. No I/O."""
 
 from openclaw_cache.dialects.openai.admission import REFUSALS, Refusal, refusal_to_store
+from openclaw_cache.dialects.openai.chat import ChatDialect
 from openclaw_cache.dialects.openai.failure import error_body, error_event
 from openclaw_cache.dialects.openai.merge import ReplyMerge, merge
 from openclaw_cache.dialects.openai.progress import DONE, StreamProgress, is_usage_event
-from openclaw_cache.dialects.openai.request import ChatRequest, ask_usage, parse, prompt_text, texts
+from openclaw_cache.dialects.openai.request import ask_usage, parse, prompt_text, texts
 from openclaw_cache.dialects.openai.split import shape_fault, split
 
 __all__ = [
     "DONE",
     "REFUSALS",
-    "ChatRequest",
+    "ChatDialect",
     "Refusal",
     "ReplyMerge",
     "StreamProgress",

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 import orjson
 
-from openclaw_cache.dialects.openai.request import ChatRequest
 from openclaw_cache.dialects.openai.split import shape_fault
+from openclaw_cache.dialects.request import Request
 from openclaw_cache.types import Json
 
 Refusal = Literal["error", "shape", "refusal", "filtered", "unfinished", "truncated", "finish", "empty"]
@@ -32,7 +32,7 @@ _INCOMPLETE: Final[dict[str | None, Refusal]] = {
 _ANSWERS: Final = ("content", "tool_calls", "function_call", "audio")
 
 
-def refusal_to_store(reply: Json, request: ChatRequest) -> Refusal | None:
+def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
     """Return None when a reply may be stored, else one word that says why not (see REFUSALS)."""
     if isinstance(reply, dict) and reply.get("error"):
         return "error"
@@ -45,7 +45,7 @@ def refusal_to_store(reply: Json, request: ChatRequest) -> Refusal | None:
     return None
 
 
-def _choice_refusal(choice: dict[str, Json], reply: dict[str, Json], request: ChatRequest) -> Refusal | None:
+def _choice_refusal(choice: dict[str, Json], reply: dict[str, Json], request: Request) -> Refusal | None:
     message, finish = choice["message"], choice.get("finish_reason")
     if choice.get("error"):
         return "error"
@@ -68,7 +68,7 @@ def _is_writable(reply: dict[str, Json]) -> bool:
     return True
 
 
-def _is_own_limit(reply: dict[str, Json], request: ChatRequest) -> bool:
+def _is_own_limit(reply: dict[str, Json], request: Request) -> bool:
     """Whether the client's own limit cut the reply, so that it would be cut there again."""
     usage = reply.get("usage")
     num_tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None

@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import orjson
 
+from openclaw_cache.dialects.request import Request
 from openclaw_cache.errors import RequestError
 from openclaw_cache.types import Json
 
 _ASK_USAGE = b'"stream_options":{"include_usage":true}'
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """What the gateway needs to know of a chat request.
-
-    `n`, `temperature`, `seed` and the two limits are the client's own values, None where absent or null:
-    the upstream judges them, we only compare. Small, so that it may be kept after its body is gone.
-    """
-
-    model: str
-    stream: bool
-    include_usage: bool
-    has_tools: bool
-    n: Json
-    temperature: Json
-    seed: Json
-    max_tokens: Json
-    max_completion_tokens: Json
-
-    @property
-    def wants_usage(self) -> bool:
-        """Whether its reply must tell the usage: every whole one does, a stream where it was asked to."""
-        return self.include_usage or not self.stream
-
-    @property
-    def limit(self) -> Json:
-        """The request's own bound on completion tokens; the newer field counts where both are set."""
-        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
-
-
-def parse(body: Json) -> ChatRequest:
+def parse(body: Json) -> Request:
     """Read a decoded body. A few µs; walks the messages only where the body has no `tools`.
 
     Raises:
@@ -61,7 +32,8 @@ def parse(body: Json) -> ChatRequest:
     if stream is not None and not isinstance(stream, bool):
         raise RequestError(400, "stream must be true, false or null.", param="stream")
     options = get("stream_options")
-    return ChatRequest(
+    newer = get("max_completion_tokens")
+    return Request(
         model=model,
         stream=stream is True,
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
@@ -69,8 +41,9 @@ def parse(body: Json) -> ChatRequest:
         n=get("n"),
         temperature=get("temperature"),
         seed=get("seed"),
-        max_tokens=get("max_tokens"),
-        max_completion_tokens=get("max_completion_tokens"),
+        limit=get("max_tokens") if newer is None else newer,
+        state="store" if get("store") is True else "",
+        num_messages=len(messages),
     )
 
 

@@ -1,0 +1,117 @@
+"""A request for a reply of a model, from its arrival to its one log line."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from openclaw_cache.api.account import Account
+from openclaw_cache.api.relay import Receive, Relay, Send
+from openclaw_cache.api.reply import JSON, Scope, request_id, send_body, send_error
+from openclaw_cache.api.visit import Door, Visit
+from openclaw_cache.dialects.dialect import Dialect
+from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway.call import Call, Following, Outcome, Ready
+from openclaw_cache.gateway.gateway import Gateway
+from openclaw_cache.types import Headers, Identity
+
+_EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
+_NO_CACHE = (b"cache-control", b"no-cache")
+
+
+class Answering:
+    """Serves every API whose reply is one message: chat, completions, responses, messages, token counts."""
+
+    def __init__(self, gateway: Gateway, door: Door, account: Account) -> None:
+        self._gateway = gateway
+        self._door = door
+        self._account = account
+
+    async def serve(self, dialect: Dialect, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        arrived = time.perf_counter()
+        headers: Headers = scope["headers"]
+        own_id = request_id(headers)
+        outcome: Outcome | None = None
+        visit: Visit | None = None
+        relay: Relay | None = None
+        first_byte_at: float | None = None
+        error: RequestError | None = None
+        status = 500  # of a failure that nobody foresaw
+        try:
+            visit = self._door.enter(scope, time.time())
+            raw = await visit.body(scope, receive)
+            answer = await self._gateway.answer(call_of(scope, raw, dialect, visit, own_id))
+            outcome = answer.outcome
+            if isinstance(answer, Ready):
+                await _send_ready(send, answer, own_id)
+                first_byte_at, status = time.perf_counter(), 200
+            else:
+                ping_interval_s = self._door.limits.ping_interval_s
+                relay = Relay(answer, _own_headers(answer, own_id), receive, send, ping_interval_s)
+                status = await relay.run()
+                first_byte_at, error = relay.first_byte_at, answer.reader.flight.error
+        except RequestError as e:
+            error, status = e, e.status
+            extra = [(b"cache-status", outcome.cache_status.encode())] if outcome else []
+            if e.code == "not_cached":
+                extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
+            await send_error(send, e, dialect.error_body(e), own_id, extra)
+        except asyncio.CancelledError:  # the drain's time is up
+            error, status = RequestError(503, "cut off at shutdown", code="shutting_down"), 503
+            raise
+        finally:
+            if relay is not None and outcome is not None:
+                outcome.usage = relay.recorder.usage
+            self._account.close(dialect.name, outcome, visit, status, error, arrived, first_byte_at, own_id)
+            if visit is not None:
+                visit.leave()
+
+
+def call_of(scope: Scope, raw: bytes, dialect: Dialect, visit: Visit, own_id: str) -> Call:
+    """What the gateway needs of a request."""
+    principal = visit.principal
+
+    def check(model: str, identity: Identity) -> None:
+        principal.check_model(model)
+        principal.check_agent(identity.agent)
+
+    return Call(
+        dialect=dialect,
+        path=scope["path"],
+        query=scope.get("query_string", b""),
+        headers=scope["headers"],
+        raw=raw,
+        namespace=principal.namespace,
+        keyed=principal.keyed,
+        request_id=own_id,
+        strict="*" not in principal.models,
+        may_read=principal.may_read,
+        may_write=principal.may_write,
+        check=check,
+    )
+
+
+def _own_headers(answer: Following, own_id: str) -> Callable[[], Headers]:
+    """Makes our own headers of a reply that is on its way, when its head is written."""
+
+    def made() -> Headers:
+        text = answer.outcome.cache_status
+        leads = answer.outcome.outcome != "collapsed"
+        if leads and answer.reader.flight.recorder.stored and not answer.request.stream:
+            text += "; stored"
+        return [(b"cache-status", text.encode()), (b"x-request-id", own_id.encode())]
+
+    return made
+
+
+async def _send_ready(send: Send, answer: Ready, own_id: str) -> None:
+    outcome = answer.outcome
+    headers: Headers = [_EVENTS, _NO_CACHE] if outcome.stream else [JSON]
+    headers += [
+        (b"cache-status", outcome.cache_status.encode()),
+        (b"age", b"%d" % (outcome.age_s or 0)),
+        (b"x-request-id", own_id.encode()),
+    ]
+    await send_body(send, 200, headers, answer.body)

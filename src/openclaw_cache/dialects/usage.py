@@ -1,0 +1,26 @@
+"""What a reply says of its tokens, in one form for every dialect and provider."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openclaw_cache.types import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one reply. `prompt_tokens` is the whole prompt, what a prompt cache had of it included."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int = 0
+    """Of the prompt: read from the provider's or engine's own cache."""
+    cache_write_tokens: int = 0
+    """Of the prompt: computed, and written to the provider's cache at a price of its own."""
+    is_estimate: bool = False
+    """Whether nobody told: the client left, or the reply broke off, before its usage came."""
+
+
+def count(value: Json) -> int | None:
+    """A count of tokens as it stands in a usage object; None where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

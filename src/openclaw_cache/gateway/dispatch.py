@@ -1,0 +1,153 @@
+"""Which upstreams may answer a request, in which order they are asked, and as whom."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from openclaw_cache.dialects.dialect import Vendor
+from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway import headers as header_rules
+from openclaw_cache.gateway.cache_hints import RoutingKeys, hinted
+from openclaw_cache.gateway.call import Call, Outcome
+from openclaw_cache.gateway.kv_salt import HEADER as SALT_HEADER
+from openclaw_cache.gateway.kv_salt import KvSalt
+from openclaw_cache.gateway.upstream import Upstream
+from openclaw_cache.gateway.upstream_reply import UpstreamReply
+from openclaw_cache.types import Json, Namespace
+
+_BUSY: Final = frozenset({429, 502, 503, 504})
+"""Statuses of a pod that cannot now: another upstream may."""
+
+_UNTAKEN: Final = frozenset({"upstream_unreachable", "model_not_ready"})
+"""Failures before anything was computed."""
+
+_LOST: Final = _UNTAKEN | {"upstream_broken"}
+"""Failures before a reply began: a request that keeps no state upstream may be put again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Chooses among all upstreams.
+
+    Args:
+        upstreams: In the order of the settings: the first one that serves a model is asked first.
+        kv_salt: Namespaces as embedded engines know them.
+        routing_keys: Conversations as providers that cache prompts know them.
+        credential_namespace: The namespace of a client whose own credentials go upstream.
+    """
+
+    upstreams: Sequence[Upstream]
+    kv_salt: KvSalt
+    routing_keys: RoutingKeys
+    credential_namespace: Callable[[bytes], Namespace]
+
+    def candidates(self, model: str, api: str, vendor: Vendor) -> list[Upstream]:
+        """Those that serve `model` through `api` (a dialect's name), the ones that are up first; never empty.
+
+        Raises:
+            RequestError: 404 where none serves the model, 400 where some do, but in another dialect only.
+        """
+        serving = [u for u in self.upstreams if u.serves(model)]
+        speaking = [u for u in serving if u.speaks(api, vendor)]
+        if speaking:
+            return sorted(speaking, key=lambda u: not u.is_up) if len(speaking) > 1 else speaking
+        if serving:
+            raise _wrong_dialect(model, serving[0], vendor)
+        names = [n for u in self.upstreams for n in (u.pod.model_ids if u.pod else u.models)]
+        raise RequestError(
+            404,
+            f"no upstream serves the model {model!r}; served here: {', '.join(names) or 'none'}",
+            code="model_not_found",
+            param="model",
+        )
+
+    def namespace(self, call: Call, upstream: Upstream) -> Namespace:
+        """Who shares replies with this client, where `upstream` answers."""
+        credentials = self._forwarded(call, upstream)
+        if credentials is None:
+            return call.namespace
+        # The client's own credentials go upstream, so they decide who shares replies.
+        return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
+
+    def sender(
+        self,
+        call: Call,
+        upstreams: Sequence[Upstream],
+        outcome: Outcome,
+        *,
+        body: Callable[[], dict[str, Json]],
+        raw: bytes,
+        is_repeatable: bool,
+        answered_by: Callable[[str], None],
+    ) -> Callable[[], Awaitable[UpstreamReply]]:
+        """The call of a flight: asks the first upstream, and the others where that could not have answered.
+
+        A client's own credentials go to the first one only: they were meant for that provider.
+        """
+        asked = [upstreams[0], *(u for u in upstreams[1:] if self._forwarded(call, u) is None)]
+
+        async def send() -> UpstreamReply:
+            for upstream in asked[:-1]:
+                try:
+                    reply = await self._ask(call, upstream, outcome, body, raw, is_repeatable=is_repeatable)
+                except RequestError as e:
+                    if e.code not in (_LOST if is_repeatable else _UNTAKEN):
+                        raise
+                    continue
+                if not (is_repeatable and reply.status in _BUSY):
+                    return took(reply, upstream)
+                reply.close()
+            last = asked[-1]
+            return took(await self._ask(call, last, outcome, body, raw, is_repeatable=is_repeatable), last)
+
+        def took(reply: UpstreamReply, upstream: Upstream) -> UpstreamReply:
+            answered_by(upstream.name)
+            outcome.upstream = upstream.name
+            return reply
+
+        return send
+
+    async def _ask(
+        self,
+        call: Call,
+        upstream: Upstream,
+        outcome: Outcome,
+        body: Callable[[], dict[str, Json]],
+        raw: bytes,
+        *,
+        is_repeatable: bool,
+    ) -> UpstreamReply:
+        forwards = not call.keyed and upstream.api_key is None
+        headers = header_rules.outgoing(call.headers, with_credentials=forwards)
+        headers.append(("x-request-id", call.request_id))
+        if upstream.pod is not None:
+            headers.append((SALT_HEADER, self.kv_salt.of(outcome.namespace)))
+        if upstream.cache_hints == "auto":
+            key_of = self.routing_keys.of(outcome.namespace)
+            raw = hinted(raw, body(), call.dialect.name, outcome.identity.session, key_of)
+        query = call.query.decode("latin-1")
+        return await upstream.send("POST", call.path, query, headers, raw, repeatable=is_repeatable)
+
+    def _forwarded(self, call: Call, upstream: Upstream) -> bytes | None:
+        """The client's credentials, where they would go to this upstream."""
+        if call.keyed or upstream.api_key is not None:
+            return None
+        return header_rules.credentials(call.headers)
+
+
+def _wrong_dialect(model: str, upstream: Upstream, vendor: Vendor) -> RequestError:
+    if upstream.kind == "embedded":
+        remedy = "the embedded engine answers POST /v1/chat/completions only"
+    elif upstream.kind == "anthropic":
+        remedy = "it speaks Anthropic's API: use POST /v1/messages"
+    else:
+        remedy = "it speaks OpenAI's API: use POST /v1/chat/completions, /v1/responses or /v1/completions"
+    return RequestError(
+        400,
+        f"the model {model!r} is served by upstream {upstream.name!r}, and {remedy} (requests are not translated; "
+        f"an upstream that answers {vendor}'s API too can be configured a second time with its kind)",
+        code="wrong_dialect",
+        param="model",
+    )
