@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     ValidationInfo,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -125,6 +126,10 @@ class UpstreamUrl(_Section):
 
     url: str
     weight: int = Field(1, ge=1, le=1000)
+
+    @model_serializer
+    def _as_written(self) -> str | dict[str, str | int]:
+        return self.url if self.weight == 1 else {"url": self.url, "weight": self.weight}
 
 
 class UpstreamSettings(_Section):

@@ -137,6 +137,26 @@ async def test_a_seed_that_is_dead_or_no_member_does_not_matter(cluster: Cluster
         await store.aclose()
 
 
+@pytest.mark.parametrize("kind", ["unknown-endpoint", "hostname"])
+async def test_nodes_that_do_not_tell_their_address_are_found_on_the_host_that_was_asked(
+    cluster: Cluster, kind: str
+) -> None:
+    # Behind NAT a node does not know what it is called; CLUSTER SLOTS then has no host, or "?".
+    for node in cluster.nodes:
+        await node.order("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
+    store = await opened(cluster.nodes[0].url)
+    for node in cluster.nodes[:3]:
+        await store.put(key_on(cluster, node), b"v")
+        assert await node.order("GET", key_on(cluster, node)) == b"v"
+    moved = key_on(cluster, cluster.nodes[0])
+    await cluster.move(slot_of(moved), cluster.nodes[1])  # -MOVED has no host either
+    assert await store.get(moved) == b"v"
+    await store.aclose()
+    await cluster.move(slot_of(moved), cluster.nodes[0])
+    for node in cluster.nodes:
+        await node.order("CONFIG", "SET", "cluster-preferred-endpoint-type", "ip")
+
+
 async def test_a_single_server_is_no_cluster_and_a_node_of_one_no_single_server(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -252,6 +252,7 @@ def test_a_large_put_over_tls_may_take_longer_than_the_bound_while_it_moves(
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A server that takes a large command at no more than 40 MB/s."""
         received = 0
+        served.append(writer)
         while data := await reader.read(1 << 18):
             if received == 0 and len(data) < 100:  # CLIENT SETNAME and PING, one after the other
                 writer.write(b"+PONG\r\n")
@@ -262,6 +263,9 @@ def test_a_large_put_over_tls_may_take_longer_than_the_bound_while_it_moves(
                 writer.write(b"+OK\r\n")
                 received = 0
         writer.close()
+        served.clear()
+
+    served: list[asyncio.StreamWriter] = []
 
     async def main() -> None:
         listener = socket.create_server(("127.0.0.1", 0))
@@ -274,6 +278,8 @@ def test_a_large_put_over_tls_may_take_longer_than_the_bound_while_it_moves(
         await store.put(b"k", bytes(size))  # 1.2 s or more
         assert store.up
         await store.aclose()
+        while served:
+            await asyncio.sleep(0.01)
         server.close()
 
     run(main())

@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_cache.errors import CorruptEntryError
+from openclaw_cache.result.encryption import EntryCipher
 from openclaw_cache.result.entry import EntryCodec, packed, prompt_text
 from openclaw_cache.types import Entry, Namespace
 
 CODEC = EntryCodec(b"s" * 32)
+ENCRYPTING = EntryCodec(b"s" * 32, EntryCipher({"now": bytes(range(32)), "then": bytes(range(32, 64))}))
+codecs = st.sampled_from([CODEC, ENCRYPTING])
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
 counts = st.none() | st.integers(0, 2**40)
 times = st.floats(0, 1e11)
@@ -30,9 +33,9 @@ entries = st.builds(
 places = st.binary(min_size=1, max_size=20)
 
 
-@given(entry=entries, place=places)
-def test_what_is_encoded_is_decoded_with_its_prompt(entry: Entry, place: bytes) -> None:
-    back = CODEC.decode(place, CODEC.encode(place, packed(entry)))
+@given(codec=codecs, entry=entries, place=places)
+def test_what_is_encoded_is_decoded_with_its_prompt(codec: EntryCodec, entry: Entry, place: bytes) -> None:
+    back = codec.decode(place, codec.encode(place, packed(entry)))
     assert prompt_text(back) == entry.prompt
     assert back.reply == entry.reply
     assert (back.model, back.upstream, back.namespace) == (entry.model, entry.upstream, entry.namespace)
@@ -44,32 +47,41 @@ def test_what_is_encoded_is_decoded_with_its_prompt(entry: Entry, place: bytes) 
     assert (back.prompt_tokens, back.completion_tokens) == (entry.prompt_tokens, entry.completion_tokens)
 
 
-@given(entry=entries, place=places, data=st.data())
-def test_a_change_of_any_byte_is_detected(entry: Entry, place: bytes, data: st.DataObject) -> None:
-    stored = bytearray(CODEC.encode(place, entry))
+@given(codec=codecs, entry=entries, place=places, data=st.data())
+def test_a_change_of_any_byte_is_detected(
+    codec: EntryCodec, entry: Entry, place: bytes, data: st.DataObject
+) -> None:
+    stored = bytearray(codec.encode(place, entry))
     stored[data.draw(st.integers(0, len(stored) - 1))] ^= data.draw(st.integers(1, 255))
     with pytest.raises(CorruptEntryError):
-        CODEC.decode(place, bytes(stored))
+        codec.decode(place, bytes(stored))
 
 
-@given(entry=entries, place=places, data=st.data(), tail=st.binary(min_size=1, max_size=9))
+@given(codec=codecs, entry=entries, place=places, data=st.data(), tail=st.binary(min_size=1, max_size=9))
 def test_truncated_and_lengthened_bytes_are_detected(
-    entry: Entry, place: bytes, data: st.DataObject, tail: bytes
+    codec: EntryCodec, entry: Entry, place: bytes, data: st.DataObject, tail: bytes
 ) -> None:
-    stored = CODEC.encode(place, entry)
+    stored = codec.encode(place, entry)
     for broken in (stored[: data.draw(st.integers(0, len(stored) - 1))], stored + tail):
         with pytest.raises(CorruptEntryError):
-            CODEC.decode(place, broken)
+            codec.decode(place, broken)
 
 
-@given(entry=entries, place=places, other=places)
-def test_an_entry_under_another_key_is_detected(entry: Entry, place: bytes, other: bytes) -> None:
+@given(codec=codecs, entry=entries, place=places, other=places)
+def test_an_entry_under_another_key_is_detected(
+    codec: EntryCodec, entry: Entry, place: bytes, other: bytes
+) -> None:
     if place != other:
         with pytest.raises(CorruptEntryError):
-            CODEC.decode(other, CODEC.encode(place, entry))
+            codec.decode(other, codec.encode(place, entry))
 
 
-@given(junk=st.binary(max_size=100), place=places)
-def test_arbitrary_bytes_never_decode(junk: bytes, place: bytes) -> None:
+@given(
+    codec=codecs,
+    magic=st.sampled_from([b"", b"oce\x01", b"oce\x02\x03now"]),
+    junk=st.binary(max_size=100),
+    place=places,
+)
+def test_arbitrary_bytes_never_decode(codec: EntryCodec, magic: bytes, junk: bytes, place: bytes) -> None:
     with pytest.raises(CorruptEntryError):
-        CODEC.decode(place, junk)
+        codec.decode(place, magic + junk)

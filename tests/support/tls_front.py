@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 @contextlib.asynccontextmanager
 async def tls_front(server_port: int, context: ssl.SSLContext, *, port: int = 0) -> AsyncIterator[int]:
     """Terminate TLS on a port of 127.0.0.1 (any free one, unless named) and pass all on to `server_port`."""
+    writers: set[asyncio.StreamWriter] = set()
     connections: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -21,9 +22,13 @@ async def tls_front(server_port: int, context: ssl.SSLContext, *, port: int = 0)
         assert task is not None
         connections.add(task)
         task.add_done_callback(connections.discard)
+        writers.add(writer)
         with contextlib.suppress(OSError):
             below_reader, below_writer = await asyncio.open_connection("127.0.0.1", server_port)
+            writers.add(below_writer)
             await asyncio.gather(_pump(reader, below_writer), _pump(below_reader, writer))
+            writers.discard(below_writer)
+        writers.discard(writer)
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=context)
@@ -31,8 +36,8 @@ async def tls_front(server_port: int, context: ssl.SSLContext, *, port: int = 0)
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in connections:
-            task.cancel()
+        for writer in writers:
+            writer.transport.abort()
         await asyncio.gather(*connections, return_exceptions=True)
 
 

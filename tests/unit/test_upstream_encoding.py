@@ -159,7 +159,7 @@ def test_a_window_beyond_the_8_mb_that_http_allows_is_refused() -> None:
     plain = random.Random(2).randbytes(20_000_000)
 
     def packed(window_log: int) -> bytes:
-        options = {
+        options: dict[int, int] = {
             zstd.CompressionParameter.window_log: window_log,
             zstd.CompressionParameter.content_size_flag: 0,
         }

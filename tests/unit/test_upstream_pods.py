@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from openclaw_cache.gateway.remote_pods import RemotePod, RemotePods
 
@@ -160,3 +162,36 @@ def test_another_pod_is_one_that_is_neither_tried_nor_ejected() -> None:
     b.failed("ConnectionRefusedError", 0.0, at_once=True)
     assert group.has_other(0.5, [a])
     assert not group.has_other(0.5, [a, c])
+
+
+EVENTS = st.tuples(
+    st.integers(0, 2),
+    st.sampled_from(["fail", "refused", "200", "503", "busy", "probe", "begin", "end"]),
+    st.floats(0, 100),
+)
+
+
+@given(st.lists(EVENTS, max_size=60))
+def test_whatever_happens_a_pod_is_chosen_and_an_ejected_one_only_where_no_other_is_left(
+    events: list[tuple[int, str, float]],
+) -> None:
+    group, now = pods(3, 1, 2), 0.0
+    for index, what, later in events:
+        pod, now = group.pods[index], now + later
+        match what:
+            case "fail" | "refused":
+                pod.failed(what, now, at_once=what == "refused")
+            case "200" | "503":
+                pod.answered(int(what), None, now)
+            case "busy":
+                pod.answered(503, "30", now)
+            case "probe":
+                pod.ejection.revive(now)
+            case "begin":
+                pod.ejection.begin(now)
+            case "end":
+                pod.ejection.end_trial()
+        chosen = group.choose(now)
+        assert chosen.ejection.admits(now) or not group.admits(now)
+        assert all(0 <= p.status(now)["ejected_for_s"] <= 60 for p in group.pods)
+        assert all(abs(p.credit) <= 6 for p in group.pods)  # nobody saves up turns for later

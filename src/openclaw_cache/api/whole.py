@@ -37,7 +37,7 @@ def readable(source: Source, body: bytes, flight: Flight, dialect: Dialect) -> W
     if source.is_encoded or (source.is_ok and flight.oversize):
         return WholeReply(source.status, headers, body)
     if source.is_ok:
-        reply = flight.recorder.reply
+        reply = flight.recorder.reply or _object(body)
         if reply is None:
             raise RequestError(
                 502,

@@ -11,12 +11,13 @@ import orjson
 from openclaw_cache.dialects.dialect import Dialect
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
-from openclaw_cache.errors import MergeError
+from openclaw_cache.errors import MergeError, RequestError
 from openclaw_cache.gateway.flight import Flight, Source
 from openclaw_cache.gateway.prompt_tokens import PromptTokens, from_header, from_usage
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
+from openclaw_cache.result.key import decode
 from openclaw_cache.types import CacheKey, Entry, Json, Namespace
 
 
@@ -95,23 +96,22 @@ class Recorder:
             if self.cache is None and flight.streamed:
                 self._count(self.dialect.stream_usage(transcript.events))
                 return
-        reply: Json
+        is_exact = True
         try:
             if isinstance(transcript, EventTranscript):
                 reply = self.dialect.merge(transcript.events)
                 flight.reply = orjson.dumps(reply)
             elif isinstance(transcript, PlainTranscript):
                 flight.reply = transcript.body()
-                reply = orjson.loads(flight.reply)
+                decoded = decode(flight.reply)  # what two readers may read differently is not stored
+                reply, is_exact = decoded.value, decoded.keyable
             else:
                 return
-        except (MergeError, orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
-            return
-        if not isinstance(reply, dict):  # a plain body may be anything
+        except (MergeError, RequestError, orjson.JSONEncodeError, RecursionError):
             return
         self.reply = reply
         self._count(self.dialect.usage(reply))
-        if self.cache is not None and self.key is not None:
+        if self.cache is not None and self.key is not None and is_exact:
             is_whole = isinstance(transcript, PlainTranscript)
             self._store(self.cache, self.key, flight.reply, reply, is_whole=is_whole)
 

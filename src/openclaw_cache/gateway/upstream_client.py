@@ -153,7 +153,7 @@ class UpstreamClient:
             f"upstream {self._name!r} shows a certificate that is not trusted ({why}): "
             f"give the file of its authority as upstreams.{self._name}.ca_file"
         )
-        return RequestError(502, message, kind="api_error", code="upstream_untrusted")
+        return RequestError(502, message, kind="api_error", code="upstream_unreachable")
 
     def _unreachable(self, e: Exception) -> RequestError:
         return unreachable(self._name, type(e).__name__)

@@ -28,17 +28,17 @@ _RESERVED_DOMAIN: Final = re.compile(
 _NUMBER: Final = re.compile(r"[0-9](?:[ ().-]{0,2}[0-9]){8,}+")
 """A row of at least nine digits: the other patterns look at these only, which spares nearly all of their time."""
 
-_CARD: Final = _standing_alone(
-    r"(?:[3-6][0-9]|2[2-7])[0-9]{2}(?:[0-9]{9,15}|([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}|([ -])[0-9]{6}\2[0-9]{4,5})"
+_ISSUED: Final = (
+    r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})"  # Visa
+    r"|(?:5[1-5][0-9]{2}|222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"  # Mastercard
+    r"|3[47][0-9]{13}"  # American Express
+    r"|3(?:0[0-5]|[689][0-9])[0-9]{11}"  # Diners Club
+    r"|(?:6011|64[4-9][0-9]|65[0-9]{2})[0-9]{12}"  # Discover
+    r"|35(?:2[89]|[3-8][0-9])[0-9]{12}"  # JCB
+    r"|62[0-9]{14,17}"  # UnionPay
 )
-_ISSUED: Final = re.compile(
-    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
-    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
-    r"|3[47]\d{13}"  # American Express
-    r"|3(?:0[0-5]|[689]\d)\d{11}"  # Diners Club
-    r"|(?:6011|64[4-9]\d|65\d\d)\d{12}"  # Discover
-    r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
-    r"|62\d{14,17}"  # UnionPay
+_CARD: Final = _standing_alone(
+    rf"{_ISSUED}|[2-6][0-9]{{3}}([ -])(?:[0-9]{{4}}\1[0-9]{{4}}\1[0-9]{{4}}|[0-9]{{6}}\1[0-9]{{4,5}})"
 )
 _IBAN: Final = re.compile(
     r"[A-Z](?<![A-Za-z0-9_.].)[A-Z][0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9_])"
@@ -48,10 +48,13 @@ _US_SOCIAL_SECURITY: Final = _standing_alone(r"[0-9]{3}-[0-9]{2}-[0-9]{4}")
 _PHONES: Final = (
     (None, _standing_alone(r"\+[1-9][0-9]{0,3}(?:[ ().-]{0,2}[0-9]){6,13}")),
     ("CN", _standing_alone(r"1[3-9][0-9](?:[ -]?[0-9]{4}){2}")),
-    ("US", _standing_alone(r"(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[-. ])[0-9]{3}[-. ][0-9]{4}")),
+    ("US", _standing_alone(r"(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[-. ])[2-9][0-9]{2}[-. ][0-9]{4}")),
 )
 """Candidates, by the region whose number plan decides. A number without any mark of one is not looked at: ids and
 times look the same, except for Chinese mobile numbers, which are seldom written otherwise."""
+
+_MAX_CHECKS: Final = 100
+"""Numbers that are checked in one text: a check takes up to 0.1 ms, so a text made of near misses must have an end."""
 
 
 class PersonalData:
@@ -87,25 +90,30 @@ class PersonalData:
         )
 
     def is_in(self, text: str) -> bool:
-        """Whether there is any. Cost: 0.1 ms per 1,000 characters."""
+        """Whether there is any; so many near misses that not all were checked count as well.
+
+        Cost: 0.03 ms per 1,000 characters, at worst 1 ms.
+        """
         if any(not _RESERVED_DOMAIN.fullmatch(match["domain"]) for match in _EMAIL.finditer(text)):
             return True
-        if any(self._begins_with_iban(match[0]) for match in _IBAN.finditer(text)):
-            return True
-        return any(self._is_personal(text, number.span()) for number in _NUMBER.finditer(text))
+        for num_checks, (candidate, is_valid) in enumerate(self._candidates(text)):
+            if num_checks == _MAX_CHECKS or is_valid(candidate):
+                return True
+        return False
 
-    def _is_personal(self, text: str, span: tuple[int, int]) -> bool:
-        """Whether there is personal data in a row of digits: with a sign before it, a letter behind it."""
-        start, end = max(0, span[0] - 2), span[1] + 2
-        return any(
-            is_valid(match[0])
-            for pattern, is_valid in self._checked
-            for match in pattern.finditer(text, start, end)
-        )
+    def _candidates(self, text: str) -> Iterator[tuple[str, Callable[[str], bool]]]:
+        """What looks like personal data, and what decides."""
+        for match in _IBAN.finditer(text):
+            yield match[0], self._begins_with_iban
+        for number in _NUMBER.finditer(text):
+            start, end = max(0, number.start() - 2), number.end() + 2  # a sign before it, a letter behind it
+            for pattern, is_valid in self._checked:
+                for match in pattern.finditer(text, start, end):
+                    yield match[0], is_valid
 
     def _is_card(self, candidate: str) -> bool:
         digits = candidate.replace(" ", "").replace("-", "")
-        return _ISSUED.fullmatch(digits) is not None and self._is_luhn(digits)
+        return re.fullmatch(_ISSUED, digits) is not None and self._is_luhn(digits)
 
     def _begins_with_iban(self, candidate: str) -> bool:
         return any(map(self._is_iban, _shortened(candidate)))

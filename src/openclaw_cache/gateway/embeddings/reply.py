@@ -78,7 +78,7 @@ def merged(
 ) -> tuple[bytes, list[Vector]]:
     """One reply's body of all parts, and the vectors in it.
 
-    Cost: O(size); for each stored vector 35 µs with 1,536 numbers, 3 µs in base64.
+    Cost: O(size); for each stored vector 0.15 ms with 1,536 numbers, 0.01 ms in base64.
 
     Raises:
         MergeError: they do not make one: a part is none, or of another model or length than the others.
