@@ -49,6 +49,7 @@ _MISS = (
     Entrant("ours, stored", "ours"),
 )
 _LITELLM = Entrant("LiteLLM", "litellm", slowness=2)
+_SGLANG = Entrant("sglang-router", "sglang-router")
 _MANY = 8
 
 CASES = (
@@ -57,8 +58,8 @@ CASES = (
     Case(
         "valkey hit", "plain", "same", (Entrant("ours", "ours-valkey"), Entrant("LiteLLM", "litellm-redis"))
     ),
-    Case("miss", "plain", "distinct", (*_MISS, _LITELLM)),
-    Case("stream", "stream", "distinct", (*_MISS, _LITELLM)),
+    Case("miss", "plain", "distinct", (*_MISS, _SGLANG, _LITELLM)),
+    Case("stream", "stream", "distinct", (*_MISS, _SGLANG, _LITELLM)),
     Case("agent hit", "agent", "same", _HIT),
     # A full core: the next request is always there, so nobody is woken up.
     Case(f"hit, {_MANY} at once", "plain", "same", _HIT, _MANY),
@@ -101,7 +102,7 @@ def write_bodies(folder: Path) -> dict[str, Path]:
     bodies = {
         "plain": plain,
         "stream": {**plain, "stream": True, "stream_options": {"include_usage": True}},
-        "paced": {**plain, "model": "bench-paced", "stream": True, "stream_options": {"include_usage": True}},
+        "paced": {**plain, "model": "bench-2ms", "stream": True, "stream_options": {"include_usage": True}},
         "agent": agent_body(),
     }
     files = {}

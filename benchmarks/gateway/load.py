@@ -103,6 +103,18 @@ def cpu_s(pids: list[int]) -> float:
     return ticks / _TICKS_PER_S
 
 
+def precise_cpu_s(pids: list[int]) -> float:
+    """The same to the nanosecond, of the threads that live now: for runs of which 10 ms are a large share."""
+    nanoseconds = 0
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            try:
+                nanoseconds += int((task / "schedstat").read_text().split()[0])
+            except (FileNotFoundError, ProcessLookupError):  # ended since
+                continue
+    return nanoseconds / 1e9
+
+
 def rss_bytes(pid: int) -> int:
     """Resident memory of one process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

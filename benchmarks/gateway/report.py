@@ -1,15 +1,16 @@
-"""Figures, targets, and how they are shown."""
+"""What one run measured, and the targets that it is held against."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 
-from benchmarks.gateway.cases import TARGETS, Case, Target
+from benchmarks.gateway.cases import TARGETS
 from benchmarks.gateway.memory import FLAT_RATIO, Memory
-from rich.console import Console
-from rich.table import Table
+from benchmarks.gateway.open_streams import OpenStreams
+from benchmarks.gateway.paced import CASES as PACED_CASES
+from benchmarks.gateway.paced import MOST_RATIO, NOT_STORED, STORED, PacedFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,14 @@ def median(several: Sequence[Figure]) -> Figure:
 class Verdict:
     """A target and what was measured."""
 
-    target: Target
+    what: str
+    bound: float
     value: float
+    at_least: bool = False
 
     @property
     def met(self) -> bool:
-        bound = self.target.bound
-        return self.value >= bound if self.target.at_least else self.value <= bound
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
 
 
 @dataclass(slots=True)
@@ -54,8 +56,10 @@ class Report:
     load_average: float
     rounds: int
     rows: dict[tuple[str, str], Figure]
+    paced: PacedFigures
     floor_us: dict[str, float]
     agent_bytes: int
+    open_streams: list[OpenStreams] = field(default_factory=list)
     memory: Memory | None = None
 
     def verdicts(self) -> list[Verdict]:
@@ -66,61 +70,43 @@ class Report:
             right = self.rows.get(target.right) if target.right else None
             if left is not None and (right is not None or target.right is None):
                 value = left.tree_cpu_us / (right.tree_cpu_us if right else 1.0)
-                found.append(Verdict(target, value))
+                found.append(Verdict(target.what, target.bound, value, target.at_least))
+        found += self._paced_verdicts()
+        for one in self.open_streams:
+            if one.label == STORED.label:
+                what = "TCP_NODELAY on both sides (1 = on every connection)"
+                found.append(Verdict(what, 1, float(one.nodelay.both), at_least=True))
+        if self.memory is not None:
+            found.append(Verdict("memory after ÷ before", FLAT_RATIO, self.memory.growth_ratio))
+        return found
+
+    def _paced_verdicts(self) -> list[Verdict]:
+        found = []
+        for case in (one.name for one in PACED_CASES):
+            for label in (NOT_STORED.label, STORED.label):
+                cpu, added = self.paced.cpu_ratio(case, label), self.paced.added_ratio(case, label)
+                if cpu is not None:
+                    found.append(Verdict(f"{case}, {label}: CPU ÷ bare relay", MOST_RATIO, cpu))
+                if added is not None:
+                    found.append(Verdict(f"{case}, {label}: added p50 ÷ bare relay", MOST_RATIO, added))
         return found
 
     def as_json(self) -> dict[str, object]:
         rows = [{"case": case, "server": label, **asdict(f)} for (case, label), f in self.rows.items()]
-        targets = [
-            {"target": v.target.what, "value": v.value, "bound": v.target.bound, "met": v.met}
-            for v in self.verdicts()
+        paced = [
+            {"case": case, "server": label, "rounds": [asdict(f) for f in several]}
+            for (case, label), several in self.paced.rounds.items()
         ]
-        own = {
-            one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("rows", "memory")
+        targets = [
+            {"target": v.what, "value": v.value, "bound": v.bound, "met": v.met} for v in self.verdicts()
+        ]
+        structured = ("rows", "paced", "open_streams", "memory")
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in structured}
+        return {
+            **own,
+            "rows": rows,
+            "paced": paced,
+            "open_streams": [one.as_json() for one in self.open_streams],
+            "targets": targets,
+            "memory": self.memory.as_json() if self.memory else None,
         }
-        memory = self.memory.as_json() if self.memory else None
-        return {**own, "rows": rows, "targets": targets, "memory": memory}
-
-
-def show(report: Report, cases: Sequence[Case], console: Console) -> None:
-    """Print the tables."""
-    console.print(
-        f"{report.machine}; Python {report.python}; load {report.load_average}; "
-        f"medians of {report.rounds} rounds; {report.measured_at}"
-    )
-    table = Table("case", "server", "CPU µs", "CPU µs, all", "÷ first", "p50 µs", "requests/s")
-    for case in cases:
-        first: Figure | None = None
-        for entrant in case.entrants:
-            figure = report.rows.get((case.name, entrant.label))
-            if figure is None:
-                continue
-            first = first or figure
-            table.add_row(
-                case.name,
-                entrant.label,
-                f"{figure.cpu_us:,.0f}",
-                f"{figure.tree_cpu_us:,.0f}",
-                f"{figure.tree_cpu_us / first.tree_cpu_us:.2f}",
-                f"{figure.p50_us:,.0f}",
-                f"{figure.requests_per_s:,.0f}",
-            )
-        table.add_section()
-    console.print(table)
-    steps = ", ".join(f"{name} {us:,.0f}" for name, us in report.floor_us.items())
-    total = sum(report.floor_us.values())
-    console.print(f"floor of the agent's request of {report.agent_bytes:,} bytes, µs: {steps} = {total:,.0f}")
-    targets = Table("target", "bound", "measured", "met")
-    for verdict in report.verdicts():
-        sign = "≥" if verdict.target.at_least else "≤"
-        met = "yes" if verdict.met else "[bold]no"
-        targets.add_row(verdict.target.what, f"{sign} {verdict.target.bound:g}", f"{verdict.value:,.2f}", met)
-    if (memory := report.memory) is not None:
-        shown = f"{memory.growth_ratio:.3f} ({memory.rss_bytes[0] / 1e6:.1f} → {memory.rss_bytes[-1] / 1e6:.1f} MB"
-        targets.add_row(
-            "memory after ÷ before",
-            f"≤ {FLAT_RATIO:g}",
-            f"{shown} over {memory.requests[-1] - memory.requests[0]:,} requests)",
-            "yes" if memory.flat else "[bold]no",
-        )
-    console.print(targets)

@@ -148,14 +148,11 @@ def litellm(
     port = free_port()
     config = folder / f"{name}.yaml"
     model = {"model": "openai/bench", "api_base": f"{upstream}/v1", "api_key": "sk-none"}
-    paced = {**model, "model": "openai/bench-paced"}
+    paced = {"model_name": "bench-*", "litellm_params": {**model, "model": "openai/bench-*"}}
     config.write_text(
         json.dumps(
             {
-                "model_list": [
-                    {"model_name": "bench", "litellm_params": model},
-                    {"model_name": "bench-paced", "litellm_params": paced},
-                ],
+                "model_list": [{"model_name": "bench", "litellm_params": model}, paced],
                 "litellm_settings": {
                     "cache": True,
                     "cache_params": {"ttl": 86400, "supported_call_types": ["acompletion"], **cache},
@@ -176,6 +173,20 @@ def litellm(
     env["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"  # nobody has keys here
     is_up = lambda: answers(f"{url}/health/readiness")  # noqa: E731
     with running(command, core=core, log=folder / f"{name}.log", is_up=is_up, env=env) as pid:
+        yield Server(pid, url)
+
+
+@contextlib.contextmanager
+def sglang_router(folder: Path, core: int, upstream: str, venv: Path) -> Iterator[Server]:
+    """SGLang's router before one worker, without retries."""
+    port = free_port()
+    command = [str(venv / "bin" / "python"), "-m", "sglang_router.launch_router", "--worker-urls", upstream]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(free_port())]
+    command += ["--policy", "round_robin", "--disable-retries", "--log-level", "warn"]
+    url = f"http://127.0.0.1:{port}"
+    body = json.dumps({"model": "bench", "messages": [{"role": "user", "content": "hello"}]}).encode()
+    is_up = lambda: post(f"{url}/v1/chat/completions", body)  # noqa: E731 - it listens before it has its worker
+    with running(command, core=core, log=folder / "sglang-router.log", is_up=is_up) as pid:
         yield Server(pid, url)
 
 

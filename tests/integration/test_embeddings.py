@@ -320,3 +320,16 @@ async def test_a_reply_that_is_not_stored_says_so(site: Site) -> None:
     site.pod.script = no_vectors
     answered = await site.ask({"input": "a"})
     assert (answered.cache_status, answered.outcome) == (MISS, "miss")
+
+
+async def test_members_that_we_do_not_know_are_those_of_the_newest_part(site: Site) -> None:
+    async def numbered(exchange: Exchange) -> None:
+        reply = json.loads(reply_to(exchange.call.json()))
+        await exchange.json({"id": f"embd-{exchange.number}", **reply, "created": None})
+
+    site.pod.script = numbered
+    for i, body in enumerate([{"input": "a"}, {"input": ["a", "bb"]}, {"input": ["a", "bb"]}]):
+        answered = json.loads((await site.ask(body)).body)
+        assert list(answered) == ["id", "object", "data", "model", "usage", "created"]
+        assert answered["id"] == ["embd-1", "embd-2", "embd-2"][i]
+        site.now += 1

@@ -419,7 +419,7 @@ async def test_a_slow_reader_does_not_hold_up_a_fast_one(gateway: Served, upstre
     slow.close()
 
 
-async def test_a_client_that_does_not_read_bounds_what_is_read_from_the_upstream(gateway: Served) -> None:
+async def test_a_client_that_does_not_read_bounds_what_is_read_from_the_upstream(tmp_path: Path) -> None:
     total = 200_000_000
 
     async def endless(exchange: Exchange) -> None:
@@ -428,8 +428,10 @@ async def test_a_client_that_does_not_read_bounds_what_is_read_from_the_upstream
         while exchange.sent_bytes < total:
             await exchange.chunk(block)
 
-    async with ScriptedUpstream(endless, send_buffer_bytes=64 * 1024) as upstream:
-        gateway.app.gateway.dispatch.upstreams[0].urls[:] = [upstream.url]
+    async with (
+        ScriptedUpstream(endless, send_buffer_bytes=64 * 1024) as upstream,
+        served(tmp_path, [upstream.url]) as gateway,
+    ):
         client = unread_request(int(gateway.url.rpartition(":")[2]), stream_body())
         await upstream.called()
         await asyncio.sleep(0)

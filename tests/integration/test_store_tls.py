@@ -158,7 +158,6 @@ async def test_a_peer_that_answers_a_handshake_with_plain_text_is_a_configuratio
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"-ERR Protocol error: unauthenticated multibulk length\r\n")
-        await reader.read(-1)
         writer.close()
 
     server = await asyncio.start_server(script, "127.0.0.1", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import sys
 import tracemalloc
 import zlib
@@ -136,19 +137,60 @@ async def test_a_reply_without_a_body_may_claim_any_encoding(
 
 
 @every_encoding
-async def test_a_small_body_that_stands_for_a_huge_one_does_not_fill_the_memory(
+async def test_a_small_body_that_stands_for_a_huge_one_fills_no_memory_and_holds_nobody_up(
     upstream: Upstream, pod: ScriptedUpstream, name: str
 ) -> None:
-    size = 20_000_000
+    size, num_turns = 20_000_000, 0
+
+    async def others() -> None:
+        nonlocal num_turns
+        while True:
+            num_turns += 1
+            await asyncio.sleep(0)
+
     pod.script = sends_encoded(name, ENCODERS[name](bytes(size)))
     reply = await ask(upstream)
+    running = asyncio.create_task(others())
     tracemalloc.start()
     try:
-        num_bytes = 0
+        num_bytes = num_pieces = 0
         while part := await reply.read():
             num_bytes += len(part)
+            num_pieces += 1
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+        running.cancel()
     assert num_bytes == size
+    assert num_pieces >= 30
+    assert num_turns >= num_pieces
     assert peak_bytes < 4_000_000
+
+
+@every_encoding
+async def test_a_reader_that_leaves_in_the_middle_of_a_read_takes_nothing_along(
+    upstream: Upstream, pod: ScriptedUpstream, name: str
+) -> None:
+    body = ENCODERS[name](TEXT)
+
+    async def drips(exchange: Exchange) -> None:
+        await exchange.head(200, {"content-encoding": name, "content-length": str(len(body))})
+        for i in range(len(body)):
+            await exchange.send(body[i : i + 1])
+            await asyncio.sleep(0)
+
+    pod.script = drips
+    reply = await ask(upstream)
+    parts = []
+    for num_turns in itertools.cycle(range(4)):
+        reading = asyncio.create_task(reply.read())
+        for _ in range(num_turns):
+            await asyncio.sleep(0)
+        if not reading.done():
+            reading.cancel()
+            await asyncio.wait([reading])
+        if not reading.cancelled():
+            if not reading.result():
+                break
+            parts.append(reading.result())
+    assert b"".join(parts) == TEXT

@@ -205,7 +205,7 @@ CHAT = Wire(
     "chat",
     "/v1/chat/completions",
     chat,
-    lambda text: reply(text),
+    reply,
     lambda text: stream_events(text[:3], text[3:]),
     lambda value: value["choices"][0]["message"]["content"],
     cut=lambda text: reply(text, finish="length"),

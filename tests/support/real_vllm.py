@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -55,7 +56,7 @@ class RealVllm:
         # `vllm serve` does not start from this wheel; the module behind it does.
         command: list[str | Path] = [_PYTHON, "-m", "vllm.entrypoints.openai.api_server"]
         command += ["--model", self.model, "--served-model-name", self.name, "--host", "127.0.0.1"]
-        command += ["--port", str(port), "--dtype", "float32", "--enforce-eager", "--block-size", "16"]
+        command += ["--port", str(port), "--dtype", "float32", "--enforce-eager", "--block-size", "32"]
         command += ["--max-model-len", "2048", "--enable-prompt-tokens-details"]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -76,10 +77,8 @@ class RealVllm:
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait(30)
 
     def _wait(self) -> None:

@@ -12,16 +12,18 @@ from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
 from openclaw_cache.api.reply import Scope, request_id, send_body, send_error
 from openclaw_cache.api.visit import Door, Visit
 from openclaw_cache.api.watch import ClientGoneError, while_connected
+from openclaw_cache.api.whole import WholeReply, checked, json_object
 from openclaw_cache.dialects.dialect import Vendor
 from openclaw_cache.dialects.openai import ChatDialect
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
-from openclaw_cache.gateway.call import Call, Outcome
+from openclaw_cache.gateway.call import CACHE_NAME, Call, Outcome
 from openclaw_cache.gateway.dispatch import Dispatch
-from openclaw_cache.gateway.embeddings import Embeddings, EmbeddingsReply
+from openclaw_cache.gateway.embeddings import Embeddings, EmbeddingsReply, Reading
 from openclaw_cache.gateway.gateway import ambiguous
 from openclaw_cache.gateway.identity import BodyLabels, identify
 from openclaw_cache.gateway.policy import Control
+from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.types import Headers
 
 API: Final = "embeddings"
@@ -52,16 +54,19 @@ class Embedding:
             visit = self._door.enter(scope, time.time())
             raw = await visit.body(scope, receive)
             call = call_of(scope, raw, self._dialect, visit, own_id)
-            reply, outcome = await while_connected(receive, self._answer(call))
-            await _send_reply(send, reply, own_id)
-            first_byte_at, status = time.perf_counter(), reply.status
+            reading, upstream, outcome = await self._begin(call)
+            reply = await while_connected(receive, self._answer(call, reading, upstream, outcome))
+            status = await self._send_reply(send, reply, own_id)
+            first_byte_at = time.perf_counter()
         except ClientGoneError:
             status = CLIENT_GONE
+            if outcome is not None:  # four bytes count as a token: they may have been computed all the same
+                outcome.usage = Usage(prompt_tokens=len(raw) // 4, completion_tokens=0, is_estimate=True)
         except RequestError as e:
             error, status = e, e.status
-            extra = (
-                [(b"cache-status", b"openclaw-cache; detail=not-cached")] if e.code == "not_cached" else []
-            )
+            extra = [(b"cache-status", outcome.cache_status.encode())] if outcome else []
+            if e.code == "not_cached":
+                extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
             await send_error(send, e, self._dialect.error_body(e), own_id, extra)
         except asyncio.CancelledError:  # the drain's time is up
             error, status = RequestError(503, "cut off at shutdown", code="shutting_down"), 503
@@ -71,45 +76,51 @@ class Embedding:
             if visit is not None:
                 visit.leave()
 
-    async def _answer(self, call: Call) -> tuple[EmbeddingsReply, Outcome]:
+    async def _begin(self, call: Call) -> tuple[Reading, Upstream, Outcome]:
+        """What a request says, and who is to answer it. Raises RequestError."""
         reading = await self._embeddings.read(call.raw)
         identity = identify(call.headers, _NO_LABELS)
         if call.strict and reading.ambiguity:
             raise ambiguous(reading.ambiguity)
-        call.check(reading.request.model, identity)
-        upstream = self._dispatch.candidates(reading.request.model, API, _VENDOR)[0]
+        model = reading.request.model
+        call.check(model, identity)
+        upstream = self._dispatch.candidates(model, API, _VENDOR)[0]
         namespace = self._dispatch.namespace(call, upstream)
+        status = f"{CACHE_NAME}; fwd=miss"
+        outcome = Outcome("miss", status, model, upstream.name, namespace, stream=False, identity=identity)
+        return reading, upstream, outcome
+
+    async def _answer(
+        self, call: Call, reading: Reading, upstream: Upstream, outcome: Outcome
+    ) -> EmbeddingsReply:
         reply = await self._embeddings.answer(
             call,
             reading,
             upstream,
-            namespace,
+            outcome.namespace,
             Control.parse(call.headers),
             may_read=call.may_read,
             may_write=call.may_write,
         )
-        outcome = Outcome(
-            reply.outcome,
-            reply.cache_status,
-            reading.request.model,
-            upstream.name,
-            namespace,
-            stream=False,
-            identity=identity,
-            detail=reply.detail,
-            age_s=reply.age_s,
-        )
+        outcome.outcome, outcome.cache_status = reply.outcome, reply.cache_status
+        outcome.detail, outcome.age_s = reply.detail, reply.age_s
         if reply.prompt_tokens is not None:
-            outcome.usage = Usage(prompt_tokens=reply.prompt_tokens, completion_tokens=0)
-        return reply, outcome
+            # Of a batch that was stored in part, what an upstream was asked for.
+            cached_tokens = 0 if outcome.is_answered else reply.cached_tokens
+            outcome.usage = Usage(prompt_tokens=reply.prompt_tokens - cached_tokens, completion_tokens=0)
+        return reply
 
-
-async def _send_reply(send: Send, reply: EmbeddingsReply, own_id: str) -> None:
-    headers: Headers = [
-        *reply.headers,
-        (b"cache-status", reply.cache_status.encode()),
-        (b"x-request-id", own_id.encode()),
-    ]
-    if reply.age_s is not None:
-        headers.append((b"age", b"%d" % reply.age_s))
-    await send_body(send, reply.status, headers, reply.body)
+    async def _send_reply(self, send: Send, reply: EmbeddingsReply, own_id: str) -> int:
+        """Returns the status. Raises RequestError where the upstream sent something that is no reply."""
+        whole = WholeReply(reply.status, reply.headers, reply.body)
+        if not reply.is_read and all(name != b"content-encoding" for name, _ in reply.headers):
+            whole = checked(whole, json_object(reply.body), self._dialect)
+        headers: Headers = [
+            *whole.headers,
+            (b"cache-status", reply.cache_status.encode()),
+            (b"x-request-id", own_id.encode()),
+        ]
+        if reply.age_s is not None:
+            headers.append((b"age", b"%d" % reply.age_s))
+        await send_body(send, whole.status, headers, whole.body)
+        return whole.status

@@ -19,6 +19,7 @@ from openclaw_cache.api.models import Models
 from openclaw_cache.api.passthrough import Passthrough
 from openclaw_cache.api.relay import Receive, Send
 from openclaw_cache.api.reply import (
+    JSON,
     Scope,
     log_refusal,
     peer,
@@ -138,7 +139,8 @@ class Routes:
         _log.info("request", request_id=own_id, api="models", status=200, outcome="ok")
 
     async def _describe(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_body(send, 200, [(b"content-type", b"application/json")], openapi.document())
+        told = (b"x-request-id", request_id(scope["headers"]).encode())
+        await send_body(send, 200, [JSON, told], openapi.document())
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send_json(send, 200, {"status": "ok"}, request_id(scope["headers"]))
@@ -155,9 +157,9 @@ class Routes:
             await self._refuse(scope, send, e)
             return
         await self._admin.refresh_gauges()
-        await send_body(
-            send, 200, [(b"content-type", metrics_module.CONTENT_TYPE.encode())], self._metrics.text()
-        )
+        told = (b"x-request-id", request_id(scope["headers"]).encode())
+        kind = (b"content-type", metrics_module.CONTENT_TYPE.encode())
+        await send_body(send, 200, [kind, told], self._metrics.text())
 
     async def _administer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = scope["headers"]

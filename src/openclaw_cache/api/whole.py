@@ -34,31 +34,37 @@ def readable(source: Source, body: bytes, flight: Flight, dialect: Dialect) -> W
         RequestError: 502 where a good status came with something else than a JSON object.
     """
     headers = header_rules.returned(source.headers)
+    came = WholeReply(source.status, headers, body)
     if source.is_encoded or (source.is_ok and flight.oversize):
-        return WholeReply(source.status, headers, body)
-    if source.is_ok:
-        reply = flight.recorder.reply or _object(body)
-        if reply is None:
+        return came
+    return checked(came, flight.recorder.reply or json_object(body), dialect)
+
+
+def checked(came: WholeReply, value: dict[str, Json] | None, dialect: Dialect) -> WholeReply:
+    """The same for a body that is here: `value` is the object in it, None where it is none."""
+    status, headers, body = came
+    if 200 <= status < 300:
+        if value is None:
             raise RequestError(
                 502,
-                f"the upstream answered {source.status} with something else than a JSON object "
-                f"({_kind(source.headers)}): is its url that of an API?",
+                f"the upstream answered {status} with something else than a JSON object "
+                f"({_kind(headers)}): is its url that of an API?",
                 kind="api_error",
                 code="upstream_broken",
             )
-        return WholeReply(_status_of(reply) or source.status, headers, body)
-    told = body if _object(body) is not None else _error_in_events(body, source.headers)
+        return WholeReply(_status_of(value) or status, headers, body)
+    told = body if value is not None else _error_in_events(body, headers)
     if told is body:
-        return WholeReply(source.status, headers, body)
+        return came
     error = RequestError(
-        source.status,
-        f"the upstream answered with status {source.status} and no error object ({_kind(source.headers)})",
+        status,
+        f"the upstream answered with status {status} and no error object ({_kind(headers)})",
         kind="api_error",
         code="upstream_error",
     )
     told = told or dialect.error_body(error)
     kept = [(n, v) for n, v in headers if n not in (b"content-type", b"content-language", b"etag")]
-    return WholeReply(source.status, [*kept, (b"content-type", b"application/json")], told)
+    return WholeReply(status, [*kept, (b"content-type", b"application/json")], told)
 
 
 def _error_in_events(body: bytes, headers: Headers) -> bytes | None:
@@ -69,12 +75,12 @@ def _error_in_events(body: bytes, headers: Headers) -> bytes | None:
         events = SseParser().feed(body + b"\n\n")
     except StreamError:
         return None
-    return next((event.data for event in events if (_object(event.data) or {}).get("error")), None)
+    return next((event.data for event in events if (json_object(event.data) or {}).get("error")), None)
 
 
 def failure(whole: WholeReply) -> RequestError:
     """A body that is no reply as an error that can be told inside a stream: the upstream's own, if it has one."""
-    error = (_object(whole.body) or {}).get("error")
+    error = (json_object(whole.body) or {}).get("error")
     if isinstance(error, str):
         error = {"message": error}
     if not isinstance(error, dict):
@@ -97,13 +103,14 @@ def failure(whole: WholeReply) -> RequestError:
 def _status_of(reply: dict[str, Json]) -> int | None:
     """The status that an error object under a good status should have had; None where it is no error."""
     error = reply.get("error")
-    if not error or any(name in reply for name in ("choices", "output", "content")):
+    if not error or any(name in reply for name in ("choices", "output", "content", "data")):
         return None  # a reply that tells of a failure beside what there is of it
     code = error.get("code") if isinstance(error, dict) else None  # OpenRouter writes the status there
     return code if isinstance(code, int) and 400 <= code <= 599 else 502
 
 
-def _object(body: bytes) -> dict[str, Json] | None:
+def json_object(body: bytes) -> dict[str, Json] | None:
+    """The JSON object that a body is; None where it is none."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -47,6 +47,8 @@ class UpstreamReply:
         return await self._decoded(self._decoder)
 
     async def _decoded(self, decoder: encoding.Decoder) -> bytes:
+        # Little input may stand for much: let others go on between its pieces. A reader that leaves takes none along.
+        await asyncio.sleep(0)
         try:
             while not (piece := decoder.take()):
                 data = await self._received()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _standing_alone(pattern: str) -> re.Pattern[str]:
     """The pattern between other characters than those of a word, a decimal number or a longer row of digits."""
     # Not \b: a Chinese character may stand right before or after, and it counts as one of a word.
-    return re.compile(rf"(?<![A-Za-z0-9_])(?<![0-9][.-])(?:{pattern})(?![A-Za-z0-9_]|-[0-9])")
+    return re.compile(rf"(?<![A-Za-z0-9_])(?<![0-9]\.)(?<![A-Za-z0-9]-)(?:{pattern})(?![A-Za-z0-9_]|-[0-9])")
 
 
 _EMAIL: Final = re.compile(

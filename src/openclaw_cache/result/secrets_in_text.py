@@ -57,7 +57,7 @@ _SHAPES: Final = re.compile(
 _TELEGRAM: Final = re.compile(r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
 
 _VALUE: Final = re.compile(
-    r"""[=:：是为] >? \s{0,4} ["'`]? (?P<value> [^\s"'`,;|<>(){}\[\]\\$]{8,200}+ ) (?! [(\[{] )""", re.VERBOSE
+    r"""(?: [=:：是为] >? \s{0,4} | s(?<=\sis)\s ) ["'`]? (?P<value> [^\s"'`,;|<>(){}\[\]\\$]{8,200}+ ) (?! [(\[{] )""", re.VERBOSE
 )
 """What is assigned to something. A call or an index is code, and `<…>`, `{…}`, `$…` is a template."""
 
@@ -66,7 +66,7 @@ _NAME: Final = re.compile(
     r"""
     (?i: api[_.-]?key | auth[_-]?key | access[_-]?key | account[_-]?key | private[_-]?key
        | secret | passw(?:or)?d | passphrase | pwd | token | credential | 密码 | 口令 | 密钥 | 令牌 )
-    (?: [A-Z_-][A-Za-z0-9_-]{0,24} )? s? ["'\]`*]{0,3} \s{0,4} [:=]{0,2} \Z
+    (?: [A-Z_-][A-Za-z0-9_-]{0,24} )? s? ["'\]`*]{0,3} (?: \s{1,4} is? )? \s{0,4} [:=]{0,2} \Z
     """,
     re.VERBOSE,
 )

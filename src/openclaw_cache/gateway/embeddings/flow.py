@@ -259,7 +259,7 @@ class Embeddings:
                 tuple(left),
                 functools.partial(batch.asking.ask, tuple(left), tuple(left.values()), _body(batch, left)),
             )
-            if True:
+            if is_joinable:
                 self.fetches.add(own)
         for fetch in [*joined] if own is None else [own, *joined]:
             fetch.join()

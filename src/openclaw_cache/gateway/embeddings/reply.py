@@ -30,6 +30,7 @@ class EmbeddingsReply:
         prompt_tokens: of the whole request; None where nobody has told. Where its inputs were first asked for in
             other batches it is an estimate (`dialects.embeddings.take_apart`).
         cached_tokens: of these, what no upstream had to compute for this request.
+        is_read: whether vectors were found in the body; else nobody knows what it is.
     """
 
     status: int
@@ -41,6 +42,7 @@ class EmbeddingsReply:
     age_s: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int = 0
+    is_read: bool = True
 
     def forwarded(self, planned: Cacheable | Bypass, own: Fetched | None) -> None:
         """Note that an upstream was asked: by this request, or (where `own` is None) by others."""
@@ -66,6 +68,7 @@ class EmbeddingsReply:
 def relayed(told: Fetched, planned: Cacheable | Bypass, *, is_own: bool) -> EmbeddingsReply:
     """What an upstream said, as it is."""
     reply = EmbeddingsReply(told.status, told.headers, told.body, prompt_tokens=told.prompt_tokens)
+    reply.is_read = bool(told.vectors)
     reply.forwarded(planned, told if is_own else None)
     reply.cached_tokens = 0 if is_own else told.prompt_tokens or 0
     return reply
