@@ -18,6 +18,8 @@ from benchmarks.gateway.memory import measure_memory
 from rich.console import Console
 
 INSTALL_WRK = "wrk is missing; on Debian or Ubuntu: apt-get update && apt-get install -y wrk"
+WIDTH = 130
+"""Of the tables where no terminal shows them."""
 ALL = (*cases.CASES, *paced.CASES)
 
 
@@ -34,6 +36,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures there too")
     options = parser.parse_args()
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
     if shutil.which("wrk") is None:
         parser.exit(2, INSTALL_WRK + "\n")
     peers = tuple(peer for peer in INSTALL if options.peers and is_installed(peer))

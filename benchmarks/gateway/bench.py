@@ -59,7 +59,7 @@ class Bench:
             if cases:
                 self._rounds(self._field(stub, self.folder), cases, rounds, bodies, measured)
             if opens:
-                measured.open_streams = self._open_streams(stub, bodies["plain"])
+                measured.open_streams = self._open_streams(stub, bodies["stream"])
         return measured
 
     def _field(self, stub: Server, folder: Path) -> Field:
@@ -90,7 +90,7 @@ class Bench:
                         self._run += 1
                         server, seconds = started[entrant.server], self.seconds if number else 1
                         if isinstance(case, PacedCase):
-                            figure = self._paced(case, entrant, server, bodies["plain"], seconds)
+                            figure = self._paced(case, entrant, server, bodies["stream"], seconds)
                             if number:
                                 measured.paced.add(case, entrant, figure)
                         else:

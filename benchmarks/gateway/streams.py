@@ -9,6 +9,7 @@ it was written (see `stub`), on the clock that this process reads too. Prints on
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
 import statistics
@@ -93,6 +94,10 @@ class _Stream(asyncio.Protocol):
         self.transport.close()
 
 
+def _same(stream: _Stream) -> _Stream:
+    return stream
+
+
 async def _run(host: str, port: int, path: str, order: Order) -> Seen:
     loop, streams = asyncio.get_running_loop(), []
     head = [f"POST {path} HTTP/1.1", f"host: {host}:{port}", "content-type: application/json"]
@@ -102,7 +107,7 @@ async def _run(host: str, port: int, path: str, order: Order) -> Seen:
         body = order.body.replace("@N@", str(order.serial * 10**6 + number)).encode()
         request = "\r\n".join([*head, f"content-length: {len(body)}", "", ""]).encode() + body
         stream = _Stream(request)
-        await loop.create_connection(lambda stream=stream: stream, host, port)
+        await loop.create_connection(functools.partial(_same, stream), host, port)
         streams.append(stream)
         await asyncio.sleep(began + (number + 1) * order.apart_s - time.monotonic())
     async with asyncio.timeout(TIMEOUT_S):

@@ -20,7 +20,9 @@ WEATHER = {
 }
 MESSAGES: dict[str, dict[str, Any]] = {
     "text": {
-        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+        "system": [
+            {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+        ],
         "messages": [{"role": "user", "content": "What is the tide? 潮"}],
     },
     "tool": {
@@ -184,7 +186,11 @@ def test_a_signature_from_the_cache_goes_back_upstream_byte_for_byte(
         {name: said[name] for name in ("type", "text")},
         {name: use[name] for name in ("type", "id", "name", "input")},
     ]
-    turns = [*body["messages"], {"role": "assistant", "content": given}, {"role": "user", "content": [result]}]
+    turns = [
+        *body["messages"],
+        {"role": "assistant", "content": given},
+        {"role": "user", "content": [result]},
+    ]
     client.messages.create(**body | {"messages": turns, "tool_choice": {"type": "auto"}})
     [_, assistant, _] = site.anthropic.calls[-1].body["messages"]
     first = next(call for call in reversed(site.anthropic.calls[:-1]) if call.body.get("stream"))
@@ -222,7 +228,6 @@ def test_hints_versions_and_betas_arrive_upstream_as_they_were_sent(
     assert call is not expected
     assert (call.path, call.query, call.raw) == (expected.path, expected.query, expected.raw)
     assert call.header("anthropic-beta") == "context-1m-2025-08-07,interleaved-thinking-2025-05-14"
-    assert call.header("anthropic-version") == "2023-06-01"
     assert call.header("x-api-key") == client.api_key
     own = {"host", "x-api-key", "x-request-id", "accept-encoding", "connection", "content-length"}
     assert dict(h for h in call.headers if h[0] not in own) == dict(

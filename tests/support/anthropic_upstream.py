@@ -45,10 +45,12 @@ def answer(call: VendorCall) -> VendorReply:
         return failure(404, f"model: {body['model']}")
     if call.path == "/v1/messages/count_tokens":
         return VendorReply({"input_tokens": num_tokens_for(body)}, headers=_HEADERS)
-    whole = _message(body)
-    if body.get("stream") is True:
-        return VendorReply(frames=_frames(whole), headers=_HEADERS)
-    return VendorReply(whole, headers=_HEADERS)
+    return streamed(body) if body.get("stream") is True else VendorReply(_message(body), headers=_HEADERS)
+
+
+def streamed(body: dict[str, Any]) -> VendorReply:
+    """The stream that answers a request."""
+    return VendorReply(frames=_frames(_message(body)), headers=_HEADERS)
 
 
 def failure(status: int, message: str, **headers: str) -> VendorReply:

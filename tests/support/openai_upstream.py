@@ -36,7 +36,7 @@ def answer(call: VendorCall) -> VendorReply:
     if call.header("authorization") == f"Bearer {WRONG_KEY}":
         return failure(401, "Incorrect API key provided: sk-wrong.", code="invalid_api_key")
     if call.method == "GET":
-        return _models(call.path)
+        return _models()
     body = call.body
     model = body["model"]
     if model.endswith("-none"):
@@ -44,13 +44,16 @@ def answer(call: VendorCall) -> VendorReply:
         return failure(404, said, code="model_not_found")
     if call.path == "/v1/embeddings":
         return VendorReply(_embeddings(body), headers=_HEADERS)
-    if call.path == "/v1/chat/completions":
-        whole, frames = _chat(body), _chat_frames
-    else:
-        whole, frames = _response(body), _response_frames
     if body.get("stream") is True:
-        return VendorReply(frames=frames(whole, body), headers=_HEADERS)
-    return VendorReply(whole, headers=_HEADERS)
+        return streamed(body)
+    return VendorReply(_chat(body) if "messages" in body else _response(body), headers=_HEADERS)
+
+
+def streamed(body: dict[str, Any]) -> VendorReply:
+    """The stream that answers a chat completion or a request of the Responses API."""
+    is_chat = "messages" in body
+    frames = _chat_frames(_chat(body), body) if is_chat else _response_frames(_response(body))
+    return VendorReply(frames=frames, headers=_HEADERS)
 
 
 def failure(status: int, message: str, *, code: str | None = None, **headers: str) -> VendorReply:
@@ -79,7 +82,7 @@ def _pieces(text: str, size: int = 7) -> list[str]:
     return [text[i : i + size] for i in range(0, len(text), size)]
 
 
-def _models(path: str) -> VendorReply:
+def _models() -> VendorReply:
     listed: list[dict[str, Any]] = [
         {"id": name, "object": "model", "created": _CREATED, "owned_by": "system"} for name in MODELS
     ]
@@ -234,7 +237,7 @@ def _response(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _response_frames(whole: dict[str, Any], body: dict[str, Any]) -> list[bytes]:
+def _response_frames(whole: dict[str, Any]) -> list[bytes]:
     frames: list[bytes] = []
 
     def add(kind: str, **fields: Any) -> None:

@@ -14,10 +14,7 @@ from support.vendor_upstream import VendorUpstream
 HIT = "openclaw-cache; hit; detail=exact"
 MISS = "openclaw-cache; fwd=miss"
 STORED = "openclaw-cache; fwd=miss; stored"
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
-    "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """An image of one pixel, in base64."""
 
 
