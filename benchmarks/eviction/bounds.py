@@ -1,8 +1,9 @@
-"""What no policy can beat: Belady's choice, and room for everything."""
+"""What no policy can beat: Belady's choice, the same for an engine that holds what it computes, room for everything."""
 
 from __future__ import annotations
 
 import heapq
+from typing import TypeAlias
 
 import numpy as np
 from benchmarks.eviction.replay import Outcome
@@ -10,6 +11,9 @@ from benchmarks.eviction.traces import Trace
 from numpy.typing import NDArray
 
 _NEVER = np.iinfo(np.int32).max
+
+# (-next use, -place in the path, running number, blocks)
+_Run: TypeAlias = tuple[int, int, int, NDArray[np.int32]]
 
 
 def infinite(trace: Trace) -> Outcome:
@@ -21,24 +25,35 @@ def infinite(trace: Trace) -> Outcome:
     return outcome
 
 
-def belady(trace: Trace, capacity: int) -> Outcome:
+def belady(trace: Trace, capacity: int, *, holds_prompt: bool = False) -> Outcome:
     """Evict what is asked for last, of equals the deepest (Belady 1966); the prompt at hand may go too.
 
     A block is asked for no later than those behind it, so what is kept of a path is its beginning.
+
+    Args:
+        trace: what is asked for.
+        capacity: blocks.
+        holds_prompt: the prompt at hand stays whole until the next one, as it must where it is computed in the pool;
+            of one that is larger than the pool only the beginning is taken in.
     """
     outcome = Outcome()
     is_held, due = np.zeros(trace.num_blocks, bool), np.zeros(trace.num_blocks, np.int32)
-    heap: list[tuple[int, int, int, NDArray[np.int32]]] = []
+    heap: list[_Run] = []
     num_held = number = 0
-    for request, following in zip(trace.requests, _next_uses(trace), strict=True):
-        num_hits = _num_leading(is_held[request.ids])
+    for request, next_uses in zip(trace.requests, _next_uses(trace), strict=True):
+        num_taken = capacity if holds_prompt else len(request.ids)
+        ids, following = request.ids[:num_taken], next_uses[:num_taken]
+        num_hits = _num_leading(is_held[ids])
         outcome.count(request, num_hits, trace.block_tokens)
-        is_held[request.ids], due[request.ids] = True, following
-        num_held += len(request.ids) - num_hits
+        is_held[ids], due[ids] = True, following
+        num_held += len(ids) - num_hits
         bounds = np.flatnonzero(np.diff(following)) + 1
-        for start, run in zip([0, *bounds.tolist()], np.split(request.ids, bounds), strict=True):
+        prompt = []
+        for start, run in zip([0, *bounds.tolist()], np.split(ids, bounds), strict=True):
             number += 1
-            heapq.heappush(heap, (-int(due[run[0]]), -start, number, run))
+            prompt.append((-int(due[run[0]]), -start, number, run))
+        if not holds_prompt:
+            _push(heap, prompt)
         while num_held > capacity:
             key, start, _, run = heapq.heappop(heap)
             current = run[is_held[run] & (due[run] == -key)]
@@ -48,7 +63,14 @@ def belady(trace: Trace, capacity: int) -> Outcome:
             if len(going) < len(current):
                 number += 1
                 heapq.heappush(heap, (key, start, number, current[: -len(going)]))
+        if holds_prompt:
+            _push(heap, prompt)
     return outcome
+
+
+def _push(heap: list[_Run], more: list[_Run]) -> None:
+    for run in more:
+        heapq.heappush(heap, run)
 
 
 def _next_uses(trace: Trace) -> list[NDArray[np.int32]]:

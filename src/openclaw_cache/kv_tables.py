@@ -34,6 +34,8 @@ def status_rows(kv: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
         yield f", {row.get('tier')}", _tier(row, (kv.get("blocks") or {}).get(row.get("tier")) or {})
     yield ", hit ratio", _hit_ratio(kv)
     yield ", prefill saved", f"{kv.get('saved_prefill_s') or 0:,.1f} s"
+    if eviction := kv.get("eviction"):
+        yield ", eviction", _eviction(eviction)
     yield ", requests", f"{kv.get('running') or 0} running, {kv.get('waiting') or 0} waiting"
     yield ", pins", _pins(kv.get("pins") or [])
     integrity = kv.get("integrity") or {}
@@ -208,6 +210,19 @@ def _hit_ratio(kv: Mapping[str, Any]) -> str:
     by_tier = {row.get("tier"): row.get("num_hits_tokens") or 0 for row in kv["tiers"]}
     parts = ", ".join(f"{tier} {num_hits / num_lookups:.3f}" for tier, num_hits in by_tier.items())
     return f"{sum(by_tier.values()) / num_lookups:.3f} of {plural(num_lookups, 'token')} ({parts})"
+
+
+def _eviction(shown: Mapping[str, Any]) -> str:
+    """The policy; of `agent` which side leads in each tier, with the shares of calls foretold, and why nodes went."""
+    policy = printable(str(shown.get("policy", "unknown")))
+    tiers = shown.get("tiers") or {}
+    lines = []
+    for tier, duel in tiers.items():
+        score, chosen = duel.get("score") or {}, duel.get("num_chosen") or {}
+        scores = ", ".join(f"{side} {value:.2f}" for side, value in score.items())
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in chosen.items() if count)
+        lines.append(f"{tier} by {duel.get('side')} ({scores}); went: {reasons or 'none'}")
+    return f"{policy}: {' · '.join(lines)}" if lines else policy
 
 
 def _pins(pins: list[Mapping[str, Any]]) -> str:

@@ -267,7 +267,7 @@ class KvCacheSettings(_Section):
     host: Size = Field(2 * 10**9, ge=0, le=_MOST_BYTES)
     disk: Size = Field(20 * 10**9, ge=0, le=_MOST_BYTES)
     write: Literal["through", "back"] = "through"
-    eviction: Literal["lru", "s3fifo", "lfu", "agent"] = "lru"
+    eviction: Literal["lru", "s3fifo", "lfu", "agent"] = "agent"
     io_timeout: Duration = Field(5.0, gt=0)
 
     @field_validator("chunk_size")

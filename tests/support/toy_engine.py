@@ -42,15 +42,16 @@ def reply_to(prompt: Sequence[int], num_tokens: int) -> list[int]:
 
 
 class ToyModel:
-    """Says each token as its number and a blank. `ends` are the tokens that end a reply."""
+    """Says each token as its number and a blank, or as `texts` has it. `ends` are the tokens that end a reply."""
 
     def __init__(self, ends: frozenset[int] = frozenset()) -> None:
         self.ends = ends
         self.breaks_at: int | None = None
         """A token that cannot be decoded."""
+        self.texts: dict[int, str] = {}
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return "".join(f"{token} " for token in tokens)
+        return "".join(self.texts.get(token, f"{token} ") for token in tokens)
 
     def decode_steps(self) -> Callable[[int], str | None]:
         def step(token: int) -> str:

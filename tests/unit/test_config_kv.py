@@ -41,7 +41,7 @@ def test_the_documented_defaults_hold_and_reach_the_engine_in_bytes_seconds_and_
         "host_bytes": 2_000_000_000,
         "disk_bytes": 20_000_000_000,
         "write": "through",
-        "eviction": "lru",
+        "eviction": "agent",
         "io_timeout_s": 5.0,
     }
 

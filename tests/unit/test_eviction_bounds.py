@@ -25,8 +25,11 @@ def trace(*paths: list[int]) -> Trace:
     return Trace(requests, 1, 1 + max(max(ids) for ids in paths), [])
 
 
-def best(paths: list[list[int]], capacity: int) -> int:
-    """The most hits that any sequence of choices gives, where what is kept are always prefixes."""
+def best(paths: list[list[int]], capacity: int, *, holds: bool = False) -> int:
+    """The most hits that any sequence of choices gives, where what is kept are always prefixes.
+
+    `holds`: what is kept has the last prompt in it.
+    """
 
     def is_prefixes(kept: frozenset[int]) -> bool:
         return all(PARENTS[block] is None or PARENTS[block] in kept for block in kept)
@@ -42,7 +45,10 @@ def best(paths: list[list[int]], capacity: int) -> int:
         if i == len(paths):
             return 0
         hits = sum(block in held for block in paths[i])
-        return hits + max(most(i + 1, kept) for kept in subsets(held | set(paths[i])))
+        choices = subsets(held | set(paths[i]))
+        if holds:
+            choices = [kept for kept in choices if kept.issuperset(paths[i])]
+        return hits + max(most(i + 1, kept) for kept in choices)
 
     return most(0, frozenset())
 
@@ -54,6 +60,16 @@ def test_belady_is_the_best_of_all_choices(seed: int) -> None:
     paths = [rng.choice(choices) for _ in range(9)]
     for capacity in (1, 2, 3, 4):
         assert belady(trace(*paths), capacity).num_hit_tokens == best(paths, capacity)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_belady_that_holds_the_prompt_is_the_best_of_all_choices_that_do(seed: int) -> None:
+    rng = random.Random(seed)
+    choices = [[0], [0, 1], [0, 1, 2], [0, 3], [4], [4, 5]]
+    paths = [rng.choice(choices) for _ in range(9)]
+    for capacity in (3, 4, 5):
+        held = belady(trace(*paths), capacity, holds_prompt=True).num_hit_tokens
+        assert held == best(paths, capacity, holds=True) <= best(paths, capacity)
 
 
 def test_a_replay_under_lru_by_hand() -> None:

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -27,6 +28,12 @@ def by_hand(*fields: bytes) -> bytes:
     return blake3(framed, derive_key_context="openclaw-cache 2026-11 kv block").digest()
 
 
+def header(num_token_bytes: int, variant: int, num_contents: int) -> bytes:
+    context = b"openclaw-cache 2026-12 kv block" + bytes(17)
+    assert len(context) == 48
+    return context + struct.pack("<IIII", 32, num_token_bytes, variant, num_contents)
+
+
 def test_hashes_are_the_bytes_that_the_format_says() -> None:
     model = by_hand(
         b"model",
@@ -37,9 +44,10 @@ def test_hashes_are_the_bytes_that_the_format_says() -> None:
     root = by_hand(b"root", b"salt", model, b"\x04\x00\x00\x00")
     assert root == ROOT
     ids = b"\x41\x00\x00\x00\x41\x01\x00\x00\xff\xff\xff\x7f\xff\xff\xff\xff"
-    plain = by_hand(b"block", root, b"\x00", ids)
+    plain = sha256(header(16, 0, 0) + root + ids).digest()
     assert block_hash(root, tokens(65, 321, 2**31 - 1, -1)) == plain
-    image = by_hand(b"block", plain, b"\x01", ids, b"\x02\x00\x00\x00", b"image")
+    held = b"\x02\x00\x00\x00" + b"\x05\x00\x00\x00" + b"image"
+    image = sha256(header(16, 1, 1) + plain + ids + held).digest()
     assert block_hash(plain, tokens(65, 321, 2**31 - 1, -1), variant=1, contents=[(2, b"image")]) == image
 
 

@@ -12,6 +12,7 @@ import torch
 
 from openclaw_cache.kv.block import Tier
 from openclaw_cache.kv.hashing import block_hash, root_hash
+from openclaw_cache.kv.rhythm import Hint
 from support.kv_gates import B
 from support.kv_site import SALT, A, KvSite, Z, array, begun, exact, sites
 
@@ -69,6 +70,19 @@ def test_what_has_no_room_on_host_goes_to_disk_and_the_rest_by_way_of_the_host(m
     site.serve(A)
     assert site.tiers_of(A) == ["VHD"] * 4 + ["VD"] * 2
     check_below(site, Tier.DISK, A)
+
+
+@pytest.mark.parametrize("tier", [Tier.DEVICE, Tier.HOST, Tier.DISK])
+def test_every_tier_lets_go_in_the_order_of_the_policy(make: Make, tier: Tier) -> None:
+    """The conversation that has ended goes, though the other was used longer ago."""
+    site = make(policy="agent")
+    site.serve(A[:16])
+    site.poll(1.0)
+    site.serve(Z[:16])
+    site.tree.rhythm.hint(site.node_of(Z[:16]), Hint.ENDED)
+    evict(site, tier, 4)
+    kept = {Tier.DEVICE: "HD", Tier.HOST: "VD", Tier.DISK: "VH"}[tier]
+    assert (site.tiers_of(A[:16]), site.tiers_of(Z[:16])) == (["VHD"] * 4, [kept] * 4)
 
 
 def test_a_full_host_gives_up_what_was_used_longest_ago(make: Make) -> None:

@@ -172,9 +172,38 @@ def test_no_node_holds_on_to_the_buffer_of_another_or_of_the_caller(tree: RadixT
     tree.drop(match(tree, range(12)).node, Tier.DEVICE, 1, 2)
     assert device(tree, range(12)) == [10, 11]
     for node in tree.nodes():
-        assert node.tokens.base is None
+        assert type(node.raw) is bytearray  # never a view
         assert node.slots.base is None
         assert node.flags.base is None
+
+
+@pytest.mark.parametrize("at", [1, 2, 1023, 1024, 1025, 1500, 2500, 2501, 4998, 4999])
+@pytest.mark.parametrize("num_behind", [0, 1, 3000])
+def test_long_prompts_match_to_the_very_token_where_they_differ(at: int, num_behind: int) -> None:
+    tree, ids = RadixTree(1), np.random.default_rng(0).integers(0, 9, 5000).astype(np.int32)
+    tree.insert(ROOT, ids, np.arange(5000, dtype=np.int32), now=1.0)
+    other = np.append(ids, np.zeros(num_behind, np.int32))
+    other[at] += 1
+    assert tree.match(ROOT, other).num_tokens == at
+    assert tree.match(ROOT, other, limit=at - 1).num_tokens == at - 1
+    assert tree.match(ROOT, other[:at]).num_tokens == at
+
+
+def test_a_strided_prompt_is_what_its_tokens_are(tree: RadixTree) -> None:
+    wide = np.arange(16, dtype=np.int32)
+    tree.insert(ROOT, wide[::2], array(10, 11), now=1.0)
+    assert tree.match(ROOT, array(0, 2, 4, 6, 8)).num_tokens == 5
+    assert tree.match(ROOT, wide[:10][::2]).num_tokens == 5
+
+
+def test_a_leaf_grows_although_somebody_reads_its_tokens(tree: RadixTree) -> None:
+    read = insert(tree, range(8), 10, 11).node.tokens
+    node = insert(tree, range(12), 10, 11, 12).node
+    assert read.tolist() == list(range(8))
+    assert node.tokens.tolist() == list(range(12))
+    with pytest.raises(ValueError, match="read-only"):
+        node.tokens[0] = 1
+    tree.check_integrity()
 
 
 # -- the partial block
@@ -616,11 +645,15 @@ def corrupt_flags(node: Node) -> None:
 
 
 def corrupt_first_token(node: Node) -> None:
-    node.tokens[0] = 99
+    node.raw = array(99).tobytes() + node.raw[4:]
 
 
 def corrupt_start(node: Node) -> None:
     node.start = 4
+
+
+def corrupt_end(node: Node) -> None:
+    node.end += 4
 
 
 def corrupt_hole(node: Node) -> None:
@@ -628,7 +661,7 @@ def corrupt_hole(node: Node) -> None:
 
 
 def corrupt_view(node: Node) -> None:
-    node.tokens = node.tokens[:]
+    node.slots = node.slots[:]
 
 
 def corrupt_tail(node: Node) -> None:
@@ -643,6 +676,7 @@ def corrupt_tail(node: Node) -> None:
         (corrupt_flags, "flags of a wrong shape"),
         (corrupt_first_token, "another token"),
         (corrupt_start, "where its parent ends"),
+        (corrupt_end, "where its tokens do"),
         (corrupt_hole, "in no tier"),
         (corrupt_view, "shares the memory"),
         (corrupt_tail, "tail"),

@@ -58,6 +58,12 @@ def test_a_chance_that_is_still_to_rise_is_worth_more_the_nearer_it_is() -> None
     assert found[13] < 1e-5
 
 
+def tell(rhythm: Rhythm, num: int, call: Call) -> None:
+    for _ in range(num):
+        rhythm.recent.append(call)
+        rhythm.num_noted += 1
+
+
 def test_the_gap_of_a_path_is_the_geometric_mean_of_its_idle_times() -> None:
     tree = RadixTree(1)
     for now in (0.0, 9.0, 18.0):
@@ -66,6 +72,8 @@ def test_the_gap_of_a_path_is_the_geometric_mean_of_its_idle_times() -> None:
     assert (node.gap_s, node.num_calls) == (pytest.approx(9.0), 2)
     ask(tree, 1, now=18.0 + 99.0)  # (1 + 9)^.6 (1 + 99)^.4 - 1 = 10^1.4 - 1
     assert node.gap_s == pytest.approx(10**1.4 - 1)
+    assert node.last_gap_s == 99.0
+    assert kind_of(node)[2:] == (2, 4, 6)  # calls; 2^4 ≤ 1 + 24.1 < 2^5; 2^6 ≤ 1 + 99 < 2^7
 
 
 def test_a_conversation_that_grows_keeps_its_rhythm() -> None:
@@ -112,6 +120,30 @@ def test_an_ended_conversation_goes_first_until_it_is_called_again() -> None:
     assert tree.rhythm.value(again, START + 5) > 0
 
 
+def test_an_ended_conversation_goes_first_however_many_there_are_and_whichever_side_leads() -> None:
+    for side in ("rhythm", "recency"):
+        policy, tree = AgentAware(), RadixTree(1)
+        for name in range(1000):
+            ask(tree, name, now=float(name))
+        tree.rhythm.hint(tree.match(ROOT, np.array([777], np.int32)).node, Hint.ENDED)
+        if side == "recency":
+            tell(tree.rhythm, 50, Call(0.0, 0.0))
+        assert evict(tree, 1, policy, now=2000.0) == [777]
+        assert policy.duels[Tier.DEVICE].side == side
+        assert policy.duels[Tier.DEVICE].num_chosen == {"rhythm": 0, "recency": 0, "ended": 1}
+
+
+def test_a_path_that_comes_back_has_the_last_gap_that_it_had() -> None:
+    tree = RadixTree(1)
+    for now in (0.0, 10.0, 13.0):
+        ask(tree, 1, now=now)
+    evict(tree, 1, AgentAware(), now=14.0)
+    (ghost,) = tree.rhythm._ghosts.values()
+    assert ghost.kind()[3:] == (2, 2)  # 11^.6 4^.4 = 7.3; 1 + 3 = 4
+    ask(tree, 1, now=45.0)
+    assert tree.match(ROOT, np.array([1], np.int32)).node.last_gap_s == 32.0
+
+
 def test_with_nothing_learnt_the_longest_idle_is_worth_the_least() -> None:
     tree = RadixTree(1)
     for name, now in ((1, 0.0), (2, 50.0), (3, 90.0)):
@@ -138,14 +170,29 @@ def test_recency_takes_over_where_it_foretells_the_calls_and_rhythm_does_not() -
     for name in range(20):
         ask(tree, name, now=float(name))
     leaves = [tree.match(ROOT, np.array([name], np.int32)).node for name in range(20)]
-    for _ in range(50):
-        # Called just after its last use, and worth nothing in the eyes of rhythm.
-        tree.rhythm.recent.append(Call(0.0, 0.0))
-    list(policy.victims(leaves, lambda _: None, START + 30, tree.rhythm))
-    assert policy.side == "recency"
-    assert policy.score["recency"] == pytest.approx(1 - 0.5 * 0.99**50)
-    assert policy.score["rhythm"] == pytest.approx(0.5 * 0.99**50)
-    assert policy.num_by_side == {"rhythm": 0, "recency": 20}
+    tell(tree.rhythm, 50, Call(0.0, 0.0))  # just after the last use, and worth nothing in the eyes of rhythm
+    list(policy.victims(leaves, lambda _: None, START + 30, tree.rhythm, Tier.DEVICE))
+    duel = policy.duels[Tier.DEVICE]
+    assert duel.side == "recency"
+    assert duel.score["recency"] == pytest.approx(1 - 0.5 * 0.99**50)
+    assert duel.score["rhythm"] == pytest.approx(0.5 * 0.99**50)
+    assert duel.num_chosen == {"rhythm": 0, "recency": 20, "ended": 0}
+
+
+def test_every_tier_hears_every_call_once_and_has_its_own_leader() -> None:
+    policy, tree = AgentAware(), RadixTree(1)
+    for name in range(2):
+        ask(tree, name, now=float(name))
+    leaves = list(tree.nodes())
+    tell(tree.rhythm, 3, Call(0.0, 0.0))
+    for tier in (Tier.DEVICE, Tier.DEVICE, Tier.HOST):
+        next(policy.victims(list(leaves), lambda _: None, START + 30, tree.rhythm, tier))
+    # Idle for longer than all, and of great worth: only rhythm would have kept it.
+    tell(tree.rhythm, 100, Call(1e9, 1e9))
+    next(policy.victims(list(leaves), lambda _: None, START + 30, tree.rhythm, Tier.HOST))
+    device, host = policy.duels[Tier.DEVICE], policy.duels[Tier.HOST]
+    assert device.score["recency"] == pytest.approx(1 - 0.5 * 0.99**3)
+    assert (device.side, host.side) == ("recency", "rhythm")
 
 
 def test_lfu_lets_the_fewest_hits_go_first_and_of_equals_the_older_use() -> None:
@@ -181,7 +228,14 @@ def test_the_policy_says_why_a_node_went() -> None:
     evict(tree, 1, policy, now=25.0)
     told = policy.describe()
     (went,) = told["went"]  # type: ignore[misc]
-    assert (told["side"], told["num_chosen"]) == ("rhythm", {"rhythm": 1, "recency": 0})
+    assert told["tiers"] == {
+        "device": {
+            "side": "rhythm",
+            "score": {"rhythm": 0.505, "recency": 0.505},  # of idle times 10 and 15 both let the 15 go
+            "num_chosen": {"rhythm": 1, "recency": 0, "ended": 0},
+        }
+    }
+    assert (went["tier"], went["reason"]) == ("device", "rhythm")
     assert (went["idle_s"], went["gap_s"], went["num_calls"], went["hint"]) == (15.0, 10.0, 1, "none")
 
 

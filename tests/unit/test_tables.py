@@ -57,6 +57,16 @@ def test_an_engines_status_is_told_in_rows() -> None:
     assert rows[", requests"] == "2 running, 1 waiting"
     assert rows[", pins"].startswith("p1 (2,048 tokens, until 2027-01-1")
     assert ", integrity" not in rows
+    assert ", eviction" not in rows
+
+
+def test_the_status_says_which_side_of_the_adaptive_policy_leads_and_why_nodes_went() -> None:
+    duel = {"side": "rhythm", "score": {"rhythm": 0.93, "recency": 0.8}}
+    chosen = {"rhythm": 1200, "recency": 0, "ended": 2}
+    told = STATUS | {"eviction": {"policy": "agent", "tiers": {"device": duel | {"num_chosen": chosen}}}}
+    assert dict(kv_tables.status_rows(told))[", eviction"] == (
+        "agent: device by rhythm (rhythm 0.93, recency 0.80); went: 1,200 rhythm, 2 ended"
+    )
 
 
 def test_what_an_engine_does_not_tell_is_no_error() -> None:

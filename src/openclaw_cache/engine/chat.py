@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from openclaw_cache.types import Json
+
+
+TOOL_CALL: Final = "<tool_call>"
+"""What a call of a tool begins with in a reply's text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from openclaw_cache.kv.agent import AgentAware
 from openclaw_cache.kv.block import NOWHERE, Tier
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from openclaw_cache.engine.engine import Engine
     from openclaw_cache.kv.lease import Lease
     from openclaw_cache.kv.node import Node
+    from openclaw_cache.kv.rhythm import Hint
     from openclaw_cache.types import Json
 
 _MOST_TEXT = 2000
@@ -105,6 +108,21 @@ def evict(
     return {"dry_run": dry_run, **report}
 
 
+def hint(engine: Engine, tokens: list[int], salt: bytes, known: Hint) -> Json:
+    """Say what is known of the next call of every conversation that begins with these tokens, until it comes.
+
+    Nothing happens unless all whole blocks of them are cached. Cost: O(nodes below).
+    """
+    cache = engine.loop.cache
+    match = cache.tree.match(salt, np.array(tokens, np.int32))
+    num_nodes = 0
+    if 0 < cache.whole_blocks(len(tokens)) <= match.num_tokens:
+        for node in match.node.subtree():
+            cache.tree.rhythm.hint(node, known)
+            num_nodes += 1
+    return {"num_nodes": num_nodes}
+
+
 def _matching(engine: Engine, top: Node, pattern: str | None) -> list[Node]:
     """The shallowest nodes whose text from the root on matches."""
     if pattern in (None, "*"):
@@ -144,7 +162,7 @@ def _evict_below(
 
 
 def _judgement(engine: Engine) -> dict[str, object]:
-    """Which side of the adaptive policy leads, and what went last and why."""
+    """Which side of the adaptive policy leads in each tier, and what went and why."""
     return engine.policy.describe() if isinstance(engine.policy, AgentAware) else {}
 
 

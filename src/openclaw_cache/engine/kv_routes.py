@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -15,6 +15,7 @@ from openclaw_cache.engine.chat import Prefilled, Reuse, Sampling, Work
 from openclaw_cache.engine.request import parse_messages, parse_tools
 from openclaw_cache.engine.server import admitted
 from openclaw_cache.errors import RequestError
+from openclaw_cache.kv.rhythm import Hint
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -47,8 +48,16 @@ class WarmOrder(msgspec.Struct, forbid_unknown_fields=True):
     salt: str | None = None
 
 
+class HintOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /kv/hint`: what is known of the next call of the conversations that begin with `prompt`."""
+
+    prompt: Any
+    hint: Literal["tool", "idle", "ended"]
+    salt: str | None = None
+
+
 class KvRoutes:
-    """Status, tree, eviction and warm-up of one engine."""
+    """Status, tree, eviction, warm-up and hints of one engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -62,6 +71,8 @@ class KvRoutes:
                 answer = await self._tree(scope["query_string"].decode("latin-1"))
             case ("POST", "/kv/evict"):
                 answer = await self._evict(_order(await read_body(receive), EvictOrder))
+            case ("POST", "/kv/hint"):
+                answer = await self._hint(_order(await read_body(receive), HintOrder))
             case ("POST", "/kv/warm"):
                 await self._warm(_order(await read_body(receive), WarmOrder), receive, send)
                 return True
@@ -90,6 +101,12 @@ class KvRoutes:
                 self._engine, order.pattern, salt, dry_run=order.dry_run, pinned=order.pinned
             )
         )
+
+    async def _hint(self, order: HintOrder) -> Json:
+        tokens = await asyncio.to_thread(self._tokens, order.prompt)
+        salt = b"" if order.salt is None else parse_salt(order.salt)
+        known = Hint[order.hint.upper()]
+        return await self._call(lambda: kv_admin.hint(self._engine, tokens, salt, known))
 
     async def _warm(self, order: WarmOrder, receive: Receive, send: Send) -> None:
         if not self._engine.settings.enabled:

@@ -35,7 +35,7 @@ class KvSettings:
     host_bytes: int = 2 * 10**9
     disk_bytes: int = 20 * 10**9
     write: Write = "through"
-    eviction: Literal["lru", "s3fifo", "lfu", "agent"] = "lru"
+    eviction: Literal["lru", "s3fifo", "lfu", "agent"] = "agent"
     io_timeout_s: float = 5.0
 
     @classmethod

@@ -285,6 +285,7 @@ class EngineLoop:
         for event in events:
             seq.request.ticket.put(event)
         if token is None:
+            seq.foretell(events, self._model.decode)
             self._finish(seq, None)
         else:
             seq.append(token)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import orjson
 
-from openclaw_cache.engine.chat import Message, Sampling
+from openclaw_cache.engine.chat import TOOL_CALL, Message, Sampling
 from openclaw_cache.errors import RequestError
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _tool_calls(calls: Json, param: str) -> str:
         return ""
     if not isinstance(calls, list):
         _refuse(param, "must be a list")
-    return "".join(f"\n<tool_call>{orjson.dumps(_called(call)).decode()}</tool_call>" for call in calls)
+    return "".join(f"\n{TOOL_CALL}{orjson.dumps(_called(call)).decode()}</tool_call>" for call in calls)
 
 
 def _called(call: Json) -> Json:

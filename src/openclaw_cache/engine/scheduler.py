@@ -85,13 +85,14 @@ class Scheduler:
         return len(self.running) + num <= self._max_running
 
     def remove(self, seq: Sequence) -> None:
-        """Forget a sequence and give its blocks back, keeping in the cache what it has computed."""
+        """Forget a sequence and give its blocks back, keeping in the cache what it has computed and its hint."""
         if seq in self.running:
             self.running.remove(seq)
         elif seq in self.returned:
             self.returned.remove(seq)
         if seq.hold is not None:
             self._cache.commit(seq.hold, seq.computed)
+            self._cache.tree.rhythm.hint(seq.hold.node, seq.hint)
             self._cache.release(seq.hold)
             seq.hold = None
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openclaw_cache.engine.chat import Reuse
+from openclaw_cache.engine.chat import TOOL_CALL, Finished, Reuse
 from openclaw_cache.kv.block import Tier
+from openclaw_cache.kv.rhythm import Hint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from openclaw_cache.engine.chat import Work
+    from openclaw_cache.engine.chat import Event, Work
     from openclaw_cache.engine.choice import Choice
     from openclaw_cache.engine.ticket import WorkTicket
     from openclaw_cache.kv.hold import Hold
@@ -45,9 +48,11 @@ class Sequence:
 
     Whatever a sequence still has to compute is `num_left` tokens: a whole prompt, a piece of one, or the one
     token chosen last. So prefill, decode, and starting again after its blocks were needed elsewhere are the same.
+
+    `hint` is what its end says of the conversation's next call.
     """
 
-    __slots__ = ("_tokens", "choice", "hold", "num_computed", "num_tokens", "request")
+    __slots__ = ("_tokens", "choice", "hint", "hold", "num_computed", "num_tokens", "request")
 
     def __init__(self, request: Request, choice: Choice) -> None:
         prompt = request.work.prompt
@@ -58,6 +63,7 @@ class Sequence:
         self.num_tokens = len(prompt)
         self.num_computed = 0
         self.hold: Hold | None = None
+        self.hint = Hint.NONE
 
     @property
     def tokens(self) -> NDArray[np.int32]:
@@ -88,6 +94,13 @@ class Sequence:
         """Add the token chosen last."""
         self._tokens[self.num_tokens] = token
         self.num_tokens += 1
+
+    def foretell(self, events: list[Event], decode: Callable[[list[int]], str]) -> None:
+        """Take the hint from its last events. Cost: O(reply)."""
+        end = events[-1]
+        if isinstance(end, Finished) and end.reason == "stop":
+            text = decode(self.tokens[len(self.request.work.prompt) :].tolist())
+            self.hint = Hint.TOOL if TOOL_CALL in text else Hint.IDLE
 
     def reuse(self, block_tokens: int) -> Reuse:
         """Where the KV of its tokens came from, as long as they are the prompt."""

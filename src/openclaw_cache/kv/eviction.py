@@ -13,8 +13,9 @@ from openclaw_cache.kv.lru import LRU
 from openclaw_cache.kv.s3fifo import S3FIFO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from openclaw_cache.kv.block import Tier
     from openclaw_cache.kv.node import Node
     from openclaw_cache.kv.rhythm import Rhythm
 
@@ -25,13 +26,19 @@ class Eviction(Protocol):
     """An order of eviction."""
 
     def victims(
-        self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
+        self,
+        leaves: list[Node],
+        reopened: Callable[[Node], Node | None],
+        now: float,
+        rhythm: Rhythm,
+        tier: Tier,
     ) -> Iterator[Node]:
         """Yield nodes in the order in which they should go at `now`, each when it is asked for.
 
         Who asks for another node has taken the last one whole; `reopened(node)`, to be called once for it,
         then gives the ancestor that has become a leaf of the tier, which is to be considered too. Who stops
-        asking may have taken only a part of the last one. `rhythm` is what the tree has learnt of its calls.
+        asking may have taken only a part of the last one. `rhythm` is what the tree has learnt of its calls, `tier`
+        the one whose leaves these are. The list is the policy's to change.
         """
 
 

@@ -93,7 +93,7 @@ class Frontier:
         if num_blocks <= 0:
             return victims
         free = [node for node in self._leaves[tier] if not node.num_pins]
-        for node in policy.victims(free, reopened, now, rhythm):
+        for node in policy.victims(free, reopened, now, rhythm, tier):
             victim, num = _take(node, tier, num_blocks)
             victims.append(victim)
             num_blocks -= num

@@ -1,13 +1,25 @@
 """Block hashes: names of blocks that mean the same in every process and on every host.
 
 A hash is chained: it covers the parent's hash and so every token before the block, the namespace's salt and
-the model that computed the KV. It is BLAKE3 under a context of its own. Every field stands behind its length, so
-that no field can slide into the next, and every kind of hash begins with its own word.
+the model that computed the KV. Models and roots are named by BLAKE3 under a context of its own, every field behind
+its length. A block is named by SHA-256 of a header that says what follows and how long it is, the parent's hash, the
+tokens, and what else the block holds:
+
+    header    context (48 bytes, zeros at the end), then 4 little-endian uint32: bytes of the parent's hash, bytes of
+              the tokens, variant, number of contents
+    parent    32 bytes
+    tokens    little-endian int32
+    contents  each: offset (uint32), length (uint32), that many bytes
+
+64 bytes are one step of SHA-256, so the header is computed once and then copied: a block of 16 tokens takes two steps.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +33,9 @@ if TYPE_CHECKING:
 HASH_BYTES: Final = 32
 
 _CONTEXT: Final = "openclaw-cache 2026-11 kv block"
+_BLOCK_CONTEXT: Final = b"openclaw-cache 2026-12 kv block".ljust(48, b"\0")
 _TOKEN_BYTES: Final = 4
+_MAX_VARIANT: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +79,12 @@ def block_hash(
         contents: (offset in the block, hash of the content) of each image or the like whose first token stands
             in this block, by rising offset. Its further blocks are covered by the chain.
 
-    Cost: O(len(tokens)); 4 µs for 16 tokens.
+    Cost: O(len(tokens)); 1 µs for 16 tokens.
 
     Raises:
         ValueError: an argument breaks the rules above; token ids of another dtype could lose bits.
     """
+    _check_parent(parent)
     return _block_hash(parent, _token_bytes(tokens), variant, contents)
 
 
@@ -89,20 +104,26 @@ def chain(
         variants: per full block as in `block_hash`; all 0 where None.
         contents: as in `block_hash`, with offsets in `tokens`.
 
-    Cost: O(len(tokens)); 2 µs per block of 16.
+    Cost: O(len(tokens)); 0.4 µs per block of 16, 7 µs per block of 512.
     """
     num_blocks = tokens.size // block_tokens
-    if variants is not None and len(variants) != num_blocks:
+    if variants is None:
+        variants = bytes(num_blocks)
+    elif len(variants) != num_blocks:
         raise ValueError(f"{len(variants)} variants for {num_blocks} blocks")
-    raw = _token_bytes(tokens)
-    block_bytes = block_tokens * _TOKEN_BYTES
+    _check_parent(root)
+    raw, size = _token_bytes(tokens), block_tokens * _TOKEN_BYTES
     by_block = _per_block(contents, block_tokens)
+    begun = {variant: _begun(size, variant, 0).copy for variant in set(variants)}
     hashes: list[bytes] = []
     parent = root
-    for index in range(num_blocks):
-        run = raw[index * block_bytes : (index + 1) * block_bytes]
-        variant = 0 if variants is None else int(variants[index])
-        parent = _block_hash(parent, run, variant, by_block.get(index, ()))
+    for start, variant in zip(range(0, num_blocks * size, size), variants, strict=True):
+        if by_block and start in by_block:
+            parent = _block_hash(parent, raw[start : start + size], variant, by_block[start])
+        else:
+            hasher = begun[variant]()
+            hasher.update(parent + raw[start : start + size])
+            parent = hasher.digest()
         hashes.append(parent)
     return hashes
 
@@ -110,24 +131,37 @@ def chain(
 def _per_block(
     contents: Sequence[tuple[int, bytes]], block_tokens: int
 ) -> dict[int, list[tuple[int, bytes]]]:
+    """Contents by the byte at which their block starts, with offsets in the block."""
     by_block: dict[int, list[tuple[int, bytes]]] = {}
     for offset, content in contents:
-        index, within = divmod(offset, block_tokens)
-        by_block.setdefault(index, []).append((within, content))
+        within = offset % block_tokens
+        by_block.setdefault((offset - within) * _TOKEN_BYTES, []).append((within, content))
     return by_block
 
 
-def _block_hash(parent: bytes, tokens: bytes, variant: int, contents: Sequence[tuple[int, bytes]]) -> bytes:
-    if len(parent) != HASH_BYTES:
-        raise ValueError(f"a parent's hash has {HASH_BYTES} bytes, not {len(parent)}")
-    parts = [b"block", parent, variant.to_bytes(1, "little"), tokens]
-    last = 0
+def _block_hash(parent: bytes, raw: bytes, variant: int, contents: Sequence[tuple[int, bytes]]) -> bytes:
+    parts, last = [parent, raw], 0
     for offset, content in contents:
-        if not last <= offset < len(tokens) // _TOKEN_BYTES:
+        if not last <= offset < len(raw) // _TOKEN_BYTES:
             raise ValueError(f"content at offset {offset} is outside the block or not in order")
         last = offset
-        parts += [offset.to_bytes(4, "little"), content]
-    return _hash(*parts)
+        parts += [struct.pack("<II", offset, len(content)), content]
+    hasher = _begun(len(raw), variant, len(contents)).copy()
+    hasher.update(b"".join(parts))
+    return hasher.digest()
+
+
+def _check_parent(parent: bytes) -> None:
+    if len(parent) != HASH_BYTES:
+        raise ValueError(f"a parent's hash has {HASH_BYTES} bytes, not {len(parent)}")
+
+
+@lru_cache(maxsize=64)
+def _begun(num_bytes: int, variant: int, num_contents: int) -> hashlib._Hash:
+    """SHA-256 of a block's header, to be copied."""
+    if not 0 <= variant <= _MAX_VARIANT:
+        raise OverflowError(f"a variant is 0 to {_MAX_VARIANT}, not {variant}")
+    return hashlib.sha256(_BLOCK_CONTEXT + struct.pack("<4I", HASH_BYTES, num_bytes, variant, num_contents))
 
 
 def _token_bytes(tokens: NDArray[np.int32]) -> bytes:

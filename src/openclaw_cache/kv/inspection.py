@@ -123,9 +123,9 @@ def _check_place(node: Node) -> None:
 
 
 def _check_arrays(node: Node, block_tokens: int) -> None:
+    _require(node.end == node.start + len(node.tokens), node, "does not end where its tokens do")
     num_blocks = node.end // block_tokens - node.start // block_tokens
     for name, array, dtype, shape in (
-        ("tokens", node.tokens, np.int32, (len(node.tokens),)),
         ("slots", node.slots, np.int32, (len(Tier), num_blocks)),
         ("flags", node.flags, np.uint8, (num_blocks,)),
     ):

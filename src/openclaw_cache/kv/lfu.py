@@ -6,8 +6,9 @@ import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
+    from openclaw_cache.kv.block import Tier
     from openclaw_cache.kv.node import Node
     from openclaw_cache.kv.rhythm import Rhythm
 
@@ -19,7 +20,12 @@ class LFU:
     """
 
     def victims(
-        self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
+        self,
+        leaves: list[Node],
+        reopened: Callable[[Node], Node | None],
+        now: float,
+        rhythm: Rhythm,
+        tier: Tier,
     ) -> Iterator[Node]:
         """Yield the leaves by hits. Cost: O(leaves), O(log leaves) per node."""
         heap = [_entry(node) for node in leaves]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from openclaw_cache.kv.block import NOWHERE, Tier
+from openclaw_cache.kv.node import TOKEN_BYTES
 
 if TYPE_CHECKING:
     from openclaw_cache.kv.node import Flags, Int32s, Node
 
 # How many nodes below a match are asked for a block that shares its last, partial tokens.
 _MAX_ASKED: Final = 64
+# So few tokens are compared one by one where they differ; more are halved first.
+_FEW_TOKENS: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """What the tree has of a prompt. Right until something of the path is dropped; a pin prevents that.
 
     Attributes:
@@ -73,16 +74,30 @@ class Match:
 def walk(top: Node, tokens: Int32s) -> tuple[Node, int]:
     """The deepest node below `top` that matches a token (else `top`), and how many tokens match.
 
-    Cost: one vectorised comparison per node of the path.
+    `tokens` are contiguous. Cost: one comparison of memory per node of the path.
     """
-    node, position = top, 0
-    while position < len(tokens) and position == node.end:
-        child = node.children.get(int(tokens[position]))
+    view, node, position, num_tokens = tokens.data, top, 0, len(tokens)
+    while position < num_tokens:
+        child = node.children.get(view[position])
         if child is None:
             break
         node = child
-        rest = tokens[position : position + len(node.tokens)]
-        differs = node.tokens[: len(rest)] != rest
-        at = int(differs.argmax())
-        position += at if differs[at] else len(rest)
+        rest = view[position : node.end]
+        # `startswith` compares the prompt's memory in place, and is right too where `rest` ends before the node.
+        if not node.raw.startswith(rest):
+            return node, position + _num_common(node.raw, rest)
+        position += len(rest)
     return node, position
+
+
+def _num_common(raw: bytearray, tokens: memoryview) -> int:
+    """How many leading tokens are those of `raw`, which differs from them somewhere. Cost: O(that number)."""
+    low, high = 0, len(tokens)
+    while high - low > _FEW_TOKENS:
+        middle = (low + high) // 2
+        if raw.startswith(tokens[low:middle], low * TOKEN_BYTES):
+            low = middle
+        else:
+            high = middle
+    mine = np.frombuffer(raw, np.int32, high - low, low * TOKEN_BYTES)
+    return low + int((mine != np.frombuffer(tokens[low:high], np.int32)).argmax())

@@ -17,6 +17,8 @@ _VARIANT: Final = int(Flag.VARIANT)
 _LOSSY: Final = int(Flag.LOSSY)
 _VOLATILE: Final = int(Flag.VOLATILE)
 _ALL: Final = 0xFF
+_INT32: Final = np.dtype(np.int32)
+_NUM_TIERS: Final = len(Tier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,25 @@ def adopt(node: Node, tier: Tier, blocks: Int32s, flags: Flags) -> Int32s:
     return adopted
 
 
+def adopt_on_path(
+    path: list[Node], tier: Tier, blocks: Int32s, flags: Flags
+) -> tuple[Int32s, Int32s, list[Node]]:
+    """`adopt` on a path whose first blocks these are.
+
+    Returns:
+        What the path then has in `tier` of these blocks, what it took, and the nodes that took some.
+
+    Cost: O(blocks). Where nothing is to be taken, which is the rule, the nodes are not looked at one by one.
+    """
+    held: Int32s = np.concatenate([node.slots[tier] for node in path])[: len(blocks)]
+    marks = np.concatenate([node.flags for node in path])
+    if not np.count_nonzero(marks) and not np.count_nonzero(held == NOWHERE):
+        return held, blocks[:0], []
+    taken = [adopt(node, tier, blocks, flags) for node in path]
+    held = np.concatenate([node.slots[tier] for node in path])[: len(blocks)]
+    return held, np.concatenate(taken), [node for node, some in zip(path, taken, strict=True) if len(some)]
+
+
 def place(node: Node, tier: Tier, first: int, slots: Int32s, *, lossy: bool) -> bool:
     """Give the node those of `slots` that it lacks in `tier`; returns whether it took any.
 
@@ -88,6 +109,14 @@ def place(node: Node, tier: Tier, first: int, slots: Int32s, *, lossy: bool) -> 
     return bool(is_new.any())
 
 
+def new_slots(tier: Tier, blocks: Int32s) -> Int32s:
+    """Slots of blocks that are in one tier only: int32 [3, n]."""
+    slots = np.empty((_NUM_TIERS, len(blocks)), np.int32)
+    slots.fill(NOWHERE)
+    slots[tier] = blocks
+    return slots
+
+
 def forget(node: Node, tier: Tier, first: int, last: int) -> Int32s:
     """Clear the slots in `tier` of the node's blocks with index [first, last); returns those it held."""
     held = node.slots[tier, first:last]
@@ -105,21 +134,27 @@ def _overlap(node: Node, first: int, num_blocks: int) -> tuple[slice, slice]:
     return slice(low - node.first_block, high - node.first_block), slice(low - first, high - first)
 
 
-def check_tokens(tokens: Int32s) -> None:
-    """Raise ValueError unless these are int32 [n]."""
+def checked(tokens: Int32s) -> Int32s:
+    """These tokens, contiguous. Raises ValueError unless they are int32 [n]."""
     # Another dtype would be cast without a word, and a wrong id is a wrong answer.
-    if tokens.dtype != np.int32 or tokens.ndim != 1:
+    if tokens.dtype != _INT32 or tokens.ndim != 1:
         raise ValueError(f"tokens are int32 [n], not {tokens.dtype} {list(tokens.shape)}")
+    return tokens if tokens.flags.c_contiguous else tokens.copy()
 
 
-def check_insertion(
-    tokens: Int32s, blocks: Int32s, flags: Flags | int, tail: int, tier: Tier, block_tokens: int
-) -> tuple[int, Flags]:
-    """Number of blocks, and the flags of each. Raises ValueError where the shapes do not fit."""
-    check_tokens(tokens)
-    num_blocks, num_left = divmod(len(tokens), block_tokens)
+def check_blocks(num_tokens: int, blocks: Int32s, tail: int, tier: Tier, block_tokens: int) -> None:
+    """Raise ValueError unless `num_tokens` tokens can have these blocks and this tail."""
+    num_blocks, num_left = divmod(num_tokens, block_tokens)
     if len(blocks) != num_blocks:
-        raise ValueError(f"{len(tokens)} tokens have {num_blocks} blocks, not {len(blocks)}")
+        raise ValueError(f"{num_tokens} tokens have {num_blocks} blocks, not {len(blocks)}")
     if tail != NOWHERE and (not num_left or tier is not Tier.DEVICE):
         raise ValueError("a tail is on the device and holds tokens after the last block boundary")
-    return num_blocks, np.broadcast_to(np.asarray(flags, np.uint8), num_blocks)
+
+
+def flags_of(num_blocks: int, flags: Flags | int) -> Flags:
+    """The flags of each block, given for each or one for all. Raises ValueError where their number is another."""
+    if not isinstance(flags, np.ndarray):
+        return np.full(num_blocks, flags, np.uint8) if flags else np.zeros(num_blocks, np.uint8)
+    if flags.shape != (num_blocks,):
+        raise ValueError(f"{num_blocks} blocks cannot have {list(flags.shape)} flags")
+    return flags.astype(np.uint8, copy=False)

@@ -97,7 +97,7 @@ class RadixTree:
 
         Cost: O(matched tokens) of memory comparison and O(nodes of the path).
         """
-        placement.check_tokens(tokens)
+        tokens = placement.checked(tokens)
         top = self._roots.get(root)
         if top is None:
             return Match(root, 0, Node.top(-1, root, self.block_tokens))
@@ -179,40 +179,42 @@ class RadixTree:
         Raises:
             ValueError: the shapes do not fit, or a new block has no slot. Nothing was changed.
         """
-        num_blocks, all_flags = placement.check_insertion(
-            tokens, blocks, flags, tail, tier, self.block_tokens
-        )
+        tokens = placement.checked(tokens)
+        num_blocks = len(tokens) // self.block_tokens
+        placement.check_blocks(len(tokens), blocks, tail, tier, self.block_tokens)
+        all_flags = placement.flags_of(num_blocks, flags)
         if tail == NOWHERE:
             tokens = tokens[: num_blocks * self.block_tokens]
         top = self._roots.get(root) or Node.top(self._next_id(), root, self.block_tokens)
         node, position = walk(top, tokens)
-        first_new = position // self.block_tokens if position < len(tokens) else num_blocks
-        if (blocks[first_new:] == NOWHERE).any():
+        is_new = position < len(tokens)
+        first_new = position // self.block_tokens if is_new else num_blocks
+        if np.count_nonzero(blocks[first_new:] == NOWHERE):
             raise ValueError("a block that the tree does not know yet needs a slot")
         self._now = max(now, self._now)
-        if position < min(len(tokens), node.end):
-            node.is_passed, node = position < len(tokens), self._split(node, position)
-        adopted = [self._adopt(above, tier, blocks, all_flags, now) for above in node.path()]
-        released = NOWHERE
-        if position < len(tokens):
+        if is_new and position < node.end:
+            node.is_passed, node = True, self._split(node, position)
+        path, released = node.path(), NOWHERE
+        known, known_flags = blocks[:first_new], all_flags[:first_new]
+        held, adopted, changed = placement.adopt_on_path(path, tier, known, known_flags)
+        for above in changed:
+            self._frontier.update(above)
+        for above in path:
+            above.last_used_at = max(now, above.last_used_at)
+        if is_new:
             self._roots[root] = top
-            share = (len(tokens) - position) / len(tokens)
-            new = np.full((len(Tier), num_blocks - first_new), NOWHERE, np.int32)
-            new[tier] = blocks[first_new:]
-            adopted.append(blocks[first_new:])
-            node, released = self._leaf(node, int(tokens[position]))
-            is_new = not len(node.tokens)
-            node.grow(tokens[position:], new, all_flags[first_new:], cost_s * share)
-            if is_new:
-                self.rhythm.began(node, now)
+            new = placement.new_slots(tier, blocks[first_new:])
+            held, adopted = np.concatenate([held, new[tier]]), np.concatenate([adopted, new[tier]])
+            share_s = cost_s * (len(tokens) - position) / len(tokens)
+            node, released = self._append(node, tokens[position:], new, all_flags[first_new:], share_s, now)
         if tail != NOWHERE and node.is_leaf and node.end == len(tokens) and node.tail == NOWHERE:
             is_exact = not (all_flags & int(Flag.VARIANT | Flag.LOSSY)).any()
             node.tail, node.tail_flags = tail, 0 if is_exact else int(Flag.VARIANT)
-            adopted.append(_slots(tail))
-        node.last_used_at = max(now, node.last_used_at)
-        self._frontier.update(node)
-        held = Match(root, num_blocks * self.block_tokens, node).slots()[tier]
-        return Inserted(node, held, np.concatenate(adopted), _slots(released))
+            adopted = np.append(adopted, np.int32(tail))
+            self._frontier.update(node)
+        elif is_new:
+            self._frontier.update(node)
+        return Inserted(node, held, adopted, _slots(released))
 
     def victims(self, tier: Tier, num_blocks: int, policy: Eviction, now: float = 0.0) -> list[Victim]:
         """Choose `num_blocks` blocks, or all there are, that `tier` may give up; removes nothing.
@@ -321,19 +323,18 @@ class RadixTree:
         self._frontier.update(upper)
         return upper
 
-    def _leaf(self, node: Node, token: int) -> tuple[Node, int]:
-        """The leaf that continues `node` with `token`: itself, with its tail taken off, or a new child."""
+    def _append(
+        self, node: Node, tokens: Int32s, slots: Int32s, flags: Flags, cost_s: float, now: float
+    ) -> tuple[Node, int]:
+        """Continue `node` with new tokens: in itself, with its tail taken off, or in a new child."""
         if node.parent is None or node.children or node.is_anchor:
-            return node.add_child(self._next_id(), token), NOWHERE
+            node = node.add_child(self._next_id(), tokens, slots, flags.copy(), cost_s)
+            self.rhythm.began(node, now)
+            node.last_used_at = max(now, node.last_used_at)
+            return node, NOWHERE
         tail, node.tail = node.tail, NOWHERE
+        node.grow(tokens, slots, flags, cost_s)
         return node, tail
-
-    def _adopt(self, node: Node, tier: Tier, blocks: Int32s, flags: Flags, now: float) -> Int32s:
-        adopted = placement.adopt(node, tier, blocks, flags)
-        node.last_used_at = max(now, node.last_used_at)
-        if len(adopted):
-            self._frontier.update(node)
-        return adopted
 
     def _truncate(self, node: Node, num_blocks: int, removal: Removal) -> None:
         """Keep only the node's first `num_blocks` blocks and nothing below."""
@@ -356,7 +357,7 @@ class RadixTree:
         if parent is None:
             raise ValueError(f"{node} is a root: remove_root removes it")
         self._frontier.remove(node)
-        del parent.children[int(node.tokens[0])]
+        del parent.children[node.first_token]
         for gone in node.subtree():
             self.rhythm.evicted(gone, self._now)
             removal.take_rest(gone, 0)
@@ -364,7 +365,7 @@ class RadixTree:
             above = gone.parent
             parent_id = above.id if above is not None and above.parent is not None else None
             self.graveyard.append(
-                inspection.Grave(gone.root, gone.id, parent_id, len(gone.tokens), self._now)
+                inspection.Grave(gone.root, gone.id, parent_id, gone.end - gone.start, self._now)
             )
 
     def _settle(self, node: Node) -> None:

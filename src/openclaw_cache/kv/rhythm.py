@@ -17,6 +17,7 @@ Pure: no clock, no I/O. The times are the caller's.
 from __future__ import annotations
 
 import math
+from collections import deque
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -34,9 +35,10 @@ _NUM_BINS: Final = 40
 _STARTS: Final = 2.0 ** (np.arange(_NUM_BINS + 1) / 2) - 1
 _WIDTHS: Final = np.diff(_STARTS)
 _START_S: Final[list[float]] = _STARTS.tolist()
+_FROM_THEN_ON: Final[Float64s] = np.triu(np.ones((_NUM_BINS, _NUM_BINS + 1)))
 
 _GAP_WEIGHT: Final = 0.4
-_MAX_GAP_CLASS: Final = 7
+_MAX_OCTAVE: Final = 7
 _MAX_CALLS: Final = 2
 _FEW_CHILDREN: Final = 4
 # Strength of the prior in calls, and the chance of a call per half octave that it starts from.
@@ -63,16 +65,25 @@ class Hint(IntEnum):
 
 
 class Kind(NamedTuple):
-    """What paths are told apart by: those of a kind share what is learnt."""
+    """What paths are told apart by: those of a kind share what is learnt.
+
+    The gaps are in octaves, -1 where there was none. What is learnt of a kind is drawn to what is learnt of the
+    wider ones: those that have its first four, and its first two, in common.
+    """
 
     place: int
     """0: the end of what was called last; 1, 2: the call went another way (of few, of many) since; +3: has branches."""
     hint: int
     num_calls: int
-    gap_class: int
+    gap: int
+    last_gap: int
+
+    def widening(self) -> tuple[_Key, ...]:
+        """All paths, the wider kinds, and the kind itself."""
+        return (None, self[:2], self[:4], self)
 
 
-_Key: TypeAlias = Kind | tuple[int, int] | None
+_Key: TypeAlias = tuple[int, ...] | None
 
 
 class Call(NamedTuple):
@@ -86,17 +97,24 @@ class Ghost(NamedTuple):
     """What is remembered of an evicted path."""
 
     gap_s: float
+    last_gap_s: float
     num_calls: int
     hint: int
     last_used_at: float
+
+    def kind(self) -> Kind:
+        """The kind of the path when it was there."""
+        return _kind(0, self.hint, self.num_calls, self.gap_s, self.last_gap_s)
 
 
 class Rhythm:
     """What a tree has learnt of its calls.
 
     Attributes:
-        recent: the last calls that nobody has taken note of yet, 64 at most, oldest first.
+        recent: the last 64 calls of leaves and of what had been evicted, oldest first.
+        num_noted: how many of these there have been in all.
         num_calls, num_returns: calls of what was there; calls of what had been evicted, as far as remembered.
+        num_ended: conversations that were said to be over.
     """
 
     __slots__ = (
@@ -107,6 +125,8 @@ class Rhythm:
         "_values",
         "_waiting",
         "num_calls",
+        "num_ended",
+        "num_noted",
         "num_returns",
         "recent",
     )
@@ -118,8 +138,8 @@ class Rhythm:
         # Seconds waited by what still waits, as of the last `refresh`.
         self._waiting: dict[_Key, Float64s] = {}
         self._num_seen = self._num_fresh = 0
-        self.num_calls = self.num_returns = 0
-        self.recent: list[Call] = []
+        self.num_calls = self.num_returns = self.num_noted = self.num_ended = 0
+        self.recent: deque[Call] = deque(maxlen=_MAX_CALLS_KEPT)
 
     def called(self, node: Node, now: float) -> None:
         """A node is called; `last_used_at` still says when it was before. Cost: O(1)."""
@@ -131,29 +151,26 @@ class Rhythm:
         if node.is_leaf:
             self._note(idle_s, kind)
         self._count(kind, idle_s, is_call=True)
-        node.gap_s = _averaged(node.gap_s, idle_s) if node.num_calls else idle_s
-        node.num_calls += 1
+        _take_gap(node, idle_s)
 
     def began(self, node: Node, now: float) -> None:
         """A node is new, with its first tokens. It goes on with the rhythm of the path that it continues."""
         ghost = self._ghosts.pop(_name(node), None)
         parent = node.parent
         if ghost is not None:
-            idle_s = max(0.0, now - ghost.last_used_at)
-            kind = Kind(
-                0, ghost.hint, min(_MAX_CALLS, ghost.num_calls), _gap_class(ghost.gap_s, ghost.num_calls)
-            )
+            idle_s, kind = max(0.0, now - ghost.last_used_at), ghost.kind()
             self.num_returns += 1
             self._note(idle_s, kind)
             self._count(kind, idle_s, is_call=True)
-            node.gap_s = _averaged(ghost.gap_s, idle_s) if ghost.num_calls else idle_s
-            node.num_calls = ghost.num_calls + 1
+            node.gap_s, node.num_calls = ghost.gap_s, ghost.num_calls
+            _take_gap(node, idle_s)
         elif parent is not None and parent.parent is not None and len(parent.children) < _FEW_CHILDREN:
-            node.gap_s, node.num_calls = parent.gap_s, parent.num_calls
+            node.gap_s, node.num_calls, node.last_gap_s = parent.gap_s, parent.num_calls, parent.last_gap_s
 
     def hint(self, node: Node, hint: Hint) -> None:
         """Say what is known of a path's next call. The call itself takes it off."""
         node.hint = hint
+        self.num_ended += hint == Hint.ENDED
 
     def evicted(self, node: Node, now: float) -> None:
         """A node goes. What it had waited counts, and its rhythm is remembered for a while."""
@@ -162,7 +179,7 @@ class Rhythm:
         self._count(kind_of(node), max(0.0, now - node.last_used_at), is_call=False)
         name = _name(node)
         self._ghosts.pop(name, None)
-        self._ghosts[name] = Ghost(node.gap_s, node.num_calls, node.hint, node.last_used_at)
+        self._ghosts[name] = Ghost(node.gap_s, node.last_gap_s, node.num_calls, node.hint, node.last_used_at)
         if len(self._ghosts) > _MAX_GHOSTS:
             del self._ghosts[next(iter(self._ghosts))]
 
@@ -183,16 +200,19 @@ class Rhythm:
         self._num_fresh = 0
         self._values.clear()
         self._waiting.clear()
-        step = max(1, len(leaves) // _MAX_WAITING)
+        step = max(1, -(-len(leaves) // _MAX_WAITING))
+        by_kind: dict[Kind, tuple[list[int], list[float]]] = {}
         for node in leaves[::step]:
             idle_s, kind = max(0.0, now - node.last_used_at), kind_of(node)
             last = min(_NUM_BINS - 1, int(2 * math.log2(1 + idle_s)))
-            for key in (None, kind[:2], kind):
-                waited = self._waiting.get(key)
-                if waited is None:
-                    waited = self._waiting[key] = np.zeros(_NUM_BINS)
-                waited[:last] += step * _WIDTHS[:last]
-                waited[last] += step * (idle_s - _START_S[last])
+            num_in, rest_s = by_kind.setdefault(kind, ([0] * _NUM_BINS, [0.0] * _NUM_BINS))
+            num_in[last] += 1
+            rest_s[last] += idle_s - _START_S[last]
+        for kind, (num_in, rest_s) in by_kind.items():
+            num_past = sum(num_in) - np.cumsum(num_in)
+            for key in kind.widening():
+                waited = self._waiting.setdefault(key, np.zeros(_NUM_BINS))
+                waited += step * (num_past * _WIDTHS + rest_s)
 
     def _value(self, kind: Kind, idle_s: float) -> float:
         values = self._values.get(kind)
@@ -206,15 +226,14 @@ class Rhythm:
 
     def _note(self, idle_s: float, kind: Kind) -> None:
         self.recent.append(Call(idle_s, self._value(kind, idle_s)))
-        if len(self.recent) > _MAX_CALLS_KEPT:
-            del self.recent[0]
+        self.num_noted += 1
 
     def _count(self, kind: Kind, idle_s: float, *, is_call: bool) -> None:
         """Add one wait to its kind and to the wider ones."""
         last = min(_NUM_BINS - 1, int(2 * math.log2(1 + idle_s)))
-        # A call ends its bin, which it has waited through by half on average.
+        # Half a second more: a call that comes at once says "soon", not "with infinite chance per second".
         waited = idle_s - _START_S[last] + 0.5 * is_call
-        for key in (None, kind[:2], kind):
+        for key in kind.widening():
             counts = self._counts.get(key)
             if counts is None:
                 counts = self._counts[key] = np.zeros((2, _NUM_BINS))
@@ -231,7 +250,7 @@ class Rhythm:
     def _chances(self, kind: Kind) -> Float64s:
         """Calls per second in each bin, float64 [40]: the kind's own, drawn to those of the wider ones."""
         per_s = _PRIOR_RATIO / (_STARTS[:-1] + _WIDTHS / 2 + 1)
-        for key in (None, kind[:2], kind):
+        for key in kind.widening():
             counts = self._counts.get(key)
             if counts is not None:
                 prior = _PRIOR_CALLS * np.minimum(per_s * _WIDTHS, 1)
@@ -243,15 +262,14 @@ class Rhythm:
 def index(per_s: Float64s) -> Float64s:
     """The Gittins index at the start of every bin, float64 [40], for these chances of a call per second.
 
-    Cost: O(bins²).
+    Cost: O(bins²), in a few array operations.
     """
-    stays = np.exp(-per_s * _WIDTHS)
-    waited = (1 - stays) / per_s
-    found = np.empty(_NUM_BINS)
-    for i in range(_NUM_BINS):
-        reached = np.concatenate([[1.0], np.cumprod(stays[i:-1])])
-        calls = np.cumsum(reached * (1 - stays[i:]))
-        found[i] = (calls / np.cumsum(reached * waited[i:])).max()
+    expected = np.concatenate([[0.0], np.cumsum(per_s * _WIDTHS)])
+    # Row i: from the start of bin i on. The chance that no call has come by the start of bin j, and by its end.
+    no_call = np.exp(np.minimum(expected[:-1, None] - expected, 0.0)) * _FROM_THEN_ON
+    waited = np.cumsum(no_call[:, :-1] * (-np.expm1(-per_s * _WIDTHS) / per_s), axis=1)
+    calls = _FROM_THEN_ON[:, :-1] - no_call[:, 1:] * _FROM_THEN_ON[:, :-1]
+    found: Float64s = (calls / np.where(waited > 0, waited, 1.0)).max(axis=1)
     return found
 
 
@@ -264,11 +282,24 @@ def kind_of(node: Node) -> Kind:
         place = 1 if len(parent.children) < _FEW_CHILDREN else 2
     if len(node.children) > 1:
         place += 3
-    return Kind(place, node.hint, min(_MAX_CALLS, node.num_calls), _gap_class(node.gap_s, node.num_calls))
+    return _kind(place, node.hint, node.num_calls, node.gap_s, node.last_gap_s)
 
 
-def _gap_class(gap_s: float, num_calls: int) -> int:
-    return min(_MAX_GAP_CLASS, int(math.log2(1 + gap_s))) if num_calls else -1
+def _kind(place: int, hint: int, num_calls: int, gap_s: float, last_gap_s: float) -> Kind:
+    if not num_calls:
+        return Kind(place, hint, 0, -1, -1)
+    return Kind(place, hint, min(_MAX_CALLS, num_calls), _octave(gap_s), _octave(last_gap_s))
+
+
+def _octave(gap_s: float) -> int:
+    return min(_MAX_OCTAVE, int(1 + gap_s).bit_length() - 1)
+
+
+def _take_gap(node: Node, idle_s: float) -> None:
+    """The node was called after so long."""
+    node.gap_s = _averaged(node.gap_s, idle_s) if node.num_calls else idle_s
+    node.last_gap_s = idle_s
+    node.num_calls += 1
 
 
 def _averaged(gap_s: float, idle_s: float) -> float:

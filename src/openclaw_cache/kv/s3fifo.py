@@ -6,8 +6,9 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
+    from openclaw_cache.kv.block import Tier
     from openclaw_cache.kv.node import Node
     from openclaw_cache.kv.rhythm import Rhythm
 
@@ -39,7 +40,12 @@ class S3FIFO:
         self._last_queued = 0
 
     def victims(
-        self, leaves: Iterable[Node], reopened: Callable[[Node], Node | None], now: float, rhythm: Rhythm
+        self,
+        leaves: list[Node],
+        reopened: Callable[[Node], Node | None],
+        now: float,
+        rhythm: Rhythm,
+        tier: Tier,
     ) -> Iterator[Node]:
         """Yield the leaves by queue. Cost: O(leaves), amortised O(log leaves) per node."""
         small, main = _Queue(), _Queue()

@@ -1,0 +1,1 @@
+"""Look-ups, insertions and memory of the prefix indexes on traces of real prompts, beside those of other engines."""
