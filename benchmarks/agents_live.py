@@ -42,7 +42,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 BLOCK = 16
 REPLY_TOKENS = 8
 SYSTEM_WORDS = 150
-MOST_CONCURRENT = 4
+MOST_CONCURRENT = 1  # the device has room for four prompts: what runs may not be all that it holds
 # (how many agents, mean pause in s, words of a user's turn)
 KINDS = {"loop": (4, 14.0, 40), "talk": (8, 80.0, 25), "seldom": (12, 300.0, 25)}
 PAUSE_SIGMA = 0.5  # of the logarithm: two pauses of three lie within a factor of 1.6

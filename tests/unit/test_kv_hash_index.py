@@ -101,6 +101,14 @@ def test_only_what_is_known_can_be_forgotten(index: HashIndex) -> None:
     assert index.num_blocks == 3
 
 
+def test_the_index_holds_on_to_no_array_of_the_caller(index: HashIndex) -> None:
+    wide = np.arange(6, dtype=np.int32)
+    index.insert(path(*"abc"), wide[::2])
+    index.insert(path(*"abcd"), wide[:4])
+    wide[:] = 0
+    assert index.match(path(*"abcd")).slots().tolist() == [0, 2, 4, 3]
+
+
 def test_what_was_forgotten_can_come_back(index: HashIndex) -> None:
     index.insert(path(*"abc"), slots(1, 2, 3))
     index.forget(path(*"abc"), 1)
