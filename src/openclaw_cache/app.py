@@ -100,6 +100,18 @@ class App:
         gateway = self._build_gateway(secret, store, codec, screen, upstreams, inflight, exclusive=is_own)
         self.gateway = gateway
         self._stack.push_async_callback(gateway.cache.aclose, FLUSH_TIMEOUT_S)
+        self.asgi = self._build_routes(gateway, authenticator, store, embedded, upstreams, prices)
+
+    def _build_routes(
+        self,
+        gateway: Gateway,
+        authenticator: auth.Authenticator,
+        store: RemoteStore,
+        embedded: EmbeddedValkey | None,
+        upstreams: list[Upstream],
+        prices: Prices,
+    ) -> Routes:
+        server = self.settings.server
         kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
         for kv_pod in kv_pods.values():
             self._stack.push_async_callback(kv_pod.aclose)
@@ -114,13 +126,12 @@ class App:
             store_fault=lambda: self._store_fault,
             kv=kv,
             authenticator=authenticator,
-            inflight=inflight,
             book=book,
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
-        door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), inflight)
+        door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), gateway.inflight)
         account = Account(self.metrics, prices, book)
-        self.asgi = Routes(
+        return Routes(
             answering=Answering(gateway, door, account),
             embedding=Embedding(self._embeddings(gateway), gateway.dispatch, door, account),
             passthrough=Passthrough(upstreams, door, self.metrics),

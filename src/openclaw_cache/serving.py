@@ -7,6 +7,7 @@ import functools
 import ipaddress
 import os
 import signal
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from openclaw_cache.api.connection import BoundedConnection
 from openclaw_cache.app import App
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.observe import logs
+from openclaw_cache.settings import Server as ServerSettings
 from openclaw_cache.settings import Settings
 
 SERVER_FILE = "server.json"
@@ -34,6 +36,7 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
     """
     logs.configure()
     server_settings = settings.server
+    _check_tls(server_settings)
     app = App(settings, say, os.environ if env is None else env)
     server_file = server_settings.data_dir / SERVER_FILE
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
@@ -84,6 +87,21 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
         if app.draining:
             _log.info("stopped")
         logs.flush()
+
+
+def _check_tls(server: ServerSettings) -> None:
+    """Try the files of the listener before anything is started. Raises ConfigError."""
+    if server.tls_cert is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            server.tls_cert, server.tls_key, password=b""
+        )  # without it, OpenSSL would ask at the terminal
+    except (OSError, ssl.SSLError) as e:
+        raise ConfigError(
+            f"server.tls_cert, server.tls_key: {server.tls_cert} and {server.tls_key} are not a certificate (PEM, with "
+            f"its chain) and its own, unencrypted key: {e.strerror or e}"
+        ) from None
 
 
 class _Server(uvicorn.Server):

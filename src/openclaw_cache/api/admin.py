@@ -17,7 +17,6 @@ from openclaw_cache.api.order import decode_order
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import RequestError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
-from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.observe.metrics import OUTCOMES
 from openclaw_cache.observe.savings import SavingsBook
 from openclaw_cache.store.embedded import EmbeddedValkey
@@ -61,7 +60,6 @@ class Admin:
         store_fault: Callable[[], str | None],
         kv: KvAdmin,
         authenticator: Authenticator,
-        inflight: InFlightBytes,
         book: SavingsBook,
     ) -> None:
         self._gateway = gateway
@@ -72,7 +70,6 @@ class Admin:
         self._store_fault = store_fault
         self._kv = kv
         self._authenticator = authenticator
-        self._inflight = inflight
         self._book = book
         self._num_evictions_seen = 0
 
@@ -172,7 +169,7 @@ class Admin:
             },
             "savings": self._book.summary(),
             "keys": self._authenticator.status(),
-            "inflight": {"held_bytes": self._inflight.held_bytes, "limit_bytes": self._inflight.limit_bytes},
+            "inflight": {"held_bytes": gateway.inflight.held_bytes, "limit_bytes": gateway.inflight.limit_bytes},
             "hit_ratio": {"window_s": 900, "num_hits": hits, "num_lookups": lookups,
                           "ratio": round(hits / lookups, 4) if lookups else None},
             "saved_tokens": {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from openclaw_cache.api.account import Account
-from openclaw_cache.api.relay import Receive, Relay, Send
+from openclaw_cache.api.relay import CLIENT_GONE, Receive, Relay, Send
 from openclaw_cache.api.reply import JSON, Scope, request_id, send_body, send_error
 from openclaw_cache.api.visit import Door, Visit
 from openclaw_cache.dialects.dialect import Dialect
@@ -63,6 +63,8 @@ class Answering:
             raise
         finally:
             if relay is not None and outcome is not None:
+                if status == CLIENT_GONE and not relay.flight.ended:
+                    relay.recorder.estimate(relay.flight)  # others read on, and pay nothing for it
                 outcome.usage = relay.recorder.usage
             self._account.close(dialect.name, outcome, visit, status, error, arrived, first_byte_at, own_id)
             if visit is not None:

@@ -84,7 +84,7 @@ class Embedding:
             raise ambiguous(reading.ambiguity)
         model = reading.request.model
         call.check(model, identity)
-        upstream = self._dispatch.candidates(model, API, _VENDOR)[0]
+        upstream = self._dispatch.candidates(model, API, _VENDOR, call)[0]
         namespace = self._dispatch.namespace(call, upstream)
         status = f"{CACHE_NAME}; fwd=miss"
         outcome = Outcome("miss", status, model, upstream.name, namespace, stream=False, identity=identity)

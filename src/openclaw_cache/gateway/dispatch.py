@@ -43,14 +43,19 @@ class Dispatch:
     routing_keys: RoutingKeys
     credential_namespace: Callable[[bytes], Namespace]
 
-    def candidates(self, model: str, api: str, vendor: Vendor) -> list[Upstream]:
+    def candidates(self, model: str, api: str, vendor: Vendor, call: Call | None = None) -> list[Upstream]:
         """Those that serve `model` through `api` (a dialect's name), the ones that are up first; never empty.
+
+        The credentials of the client of `call` were meant for the first one, up or not: others that would get them
+        are left out.
 
         Raises:
             RequestError: 404 where none serves the model, 400 where some do, but in another dialect only.
         """
         serving = [u for u in self.upstreams if u.serves(model)]
         speaking = [u for u in serving if u.speaks(api, vendor)]
+        if call is not None and client_credentials(call) is not None:
+            speaking = [*speaking[:1], *(u for u in speaking[1:] if not forwards_credentials(call, u))]
         if speaking:
             return sorted(speaking, key=lambda u: not u.is_up) if len(speaking) > 1 else speaking
         if serving:
@@ -63,13 +68,17 @@ class Dispatch:
             param="model",
         )
 
-    def namespace(self, call: Call, upstream: Upstream) -> Namespace:
-        """Who shares replies with this client, where `upstream` answers."""
-        credentials = self._forwarded(call, upstream)
+    def client(self, call: Call) -> Namespace:
+        """Who asks, by all that the client shows: whom else it shares with is known once its upstream is."""
+        credentials = client_credentials(call)
         if credentials is None:
             return call.namespace
-        # The client's own credentials go upstream, so they decide who shares replies.
         return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
+
+    def namespace(self, call: Call, upstream: Upstream) -> Namespace:
+        """Who shares replies with this client, where `upstream` answers."""
+        # Where the client's own credentials go upstream, they decide who shares replies.
+        return self.client(call) if forwards_credentials(call, upstream) else call.namespace
 
     def sender(
         self,
@@ -82,14 +91,10 @@ class Dispatch:
         is_repeatable: bool,
         answered_by: Callable[[str], None],
     ) -> Callable[[], Awaitable[UpstreamReply]]:
-        """The call of a flight: asks the first upstream, and the others where that could not have answered.
-
-        A client's own credentials go to the first one only: they were meant for that provider.
-        """
-        asked = [upstreams[0], *(u for u in upstreams[1:] if self._forwarded(call, u) is None)]
+        """The call of a flight: asks the first upstream, and the others where that could not have answered."""
 
         async def send() -> UpstreamReply:
-            for upstream in asked[:-1]:
+            for upstream in upstreams[:-1]:
                 try:
                     reply = await self._ask(call, upstream, outcome, body, raw, is_repeatable=is_repeatable)
                 except RequestError as e:
@@ -99,7 +104,7 @@ class Dispatch:
                 if not (is_repeatable and reply.status in _BUSY):
                     return took(reply, upstream)
                 reply.close()
-            last = asked[-1]
+            last = upstreams[-1]
             return took(await self._ask(call, last, outcome, body, raw, is_repeatable=is_repeatable), last)
 
         def took(reply: UpstreamReply, upstream: Upstream) -> UpstreamReply:
@@ -119,8 +124,7 @@ class Dispatch:
         *,
         is_repeatable: bool,
     ) -> UpstreamReply:
-        forwards = not call.keyed and upstream.api_key is None
-        headers = header_rules.outgoing(call.headers, with_credentials=forwards)
+        headers = header_rules.outgoing(call.headers, with_credentials=forwards_credentials(call, upstream))
         headers.append(("x-request-id", call.request_id))
         if upstream.pod is not None:
             headers.append((SALT_HEADER, self.kv_salt.of(outcome.namespace)))
@@ -130,11 +134,15 @@ class Dispatch:
         query = call.query.decode("latin-1")
         return await upstream.send("POST", call.path, query, headers, raw, repeatable=is_repeatable)
 
-    def _forwarded(self, call: Call, upstream: Upstream) -> bytes | None:
-        """The client's credentials, where they would go to this upstream."""
-        if call.keyed or upstream.api_key is not None:
-            return None
-        return header_rules.credentials(call.headers)
+
+def forwards_credentials(call: Call, upstream: Upstream) -> bool:
+    """Whether the client's own credentials, if it has any, go to this upstream."""
+    return not call.keyed and upstream.api_key is None
+
+
+def client_credentials(call: Call) -> bytes | None:
+    """The credentials that a client means for an upstream; None where it has none, or is known by a key of ours."""
+    return None if call.keyed else header_rules.credentials(call.headers)
 
 
 def _wrong_dialect(model: str, upstream: Upstream, vendor: Vendor) -> RequestError:

@@ -75,10 +75,17 @@ class Recorder:
     def estimate(self, flight: Flight) -> None:
         """Guess the tokens of a reply that broke off before its usage came: they are spent all the same.
 
-        Four bytes of the request count as a token, and each event that was delivered as another.
+        Four bytes of the request count as a token, and each event that was delivered as another. Where the client left
+        before the reply's head, its prompt counts: a reply that is not streamed has no head before it is computed.
         """
         source, transcript = flight.source, flight.transcript
-        if source is None or not source.is_ok:
+        if self.dialect.name == "count_tokens":
+            return  # costs none
+        if source is None:
+            is_spent = flight.error is None or flight.error.code == "client_gone"
+        else:
+            is_spent = source.is_ok
+        if not is_spent:
             return
         if self.usage is None:
             self.usage = Usage(prompt_tokens=self.request_bytes // 4, is_estimate=True)
