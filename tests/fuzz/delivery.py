@@ -21,7 +21,7 @@ else:
     from backports import zstd
 
 _ENCODED: Final[dict[str, Any]] = {
-    "gzip": gzip.compress,
+    "gzip": lambda raw: gzip.compress(raw, mtime=0),
     "deflate": zlib.compress,
     "br": brotli.compress,
     "zstd": zstd.compress,
@@ -66,7 +66,7 @@ class Delivery:
     def received(self) -> tuple[bytes, bool]:
         """The plain body as far as it can be read, and whether that is all of it."""
         raw = self.sent if self.cut_at is None else self.sent[: self.cut_at]
-        is_whole = self.cut_at is None and self.ending in ("keep", "close")
+        is_whole = self.cut_at is None
         if self.framing == "close" and self.ending == "close":
             is_whole = True  # nobody can tell
         plain, is_right = _decoded(self.encoding, raw)

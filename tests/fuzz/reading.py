@@ -145,10 +145,19 @@ def _chat_view(choices: list[dict[str, Json]]) -> View | None:
         ]
         said.append((choice["index"], *texts, calls, choice.get("finish_reason")))
     is_good = bool(said) and all(
-        finish in ("stop", "tool_calls") and not refusal and (text or calls)
+        finish in ("stop", "tool_calls") and not refusal and (text or calls) and all(map(_is_whole_call, calls))
         for _, text, _, refusal, calls, finish in said
     )
     return View(said, is_good)
+
+
+def _is_whole_call(call: tuple[str, str, str]) -> bool:
+    """Whether a tool call has a name, and its arguments are JSON."""
+    _, name, arguments = call
+    try:
+        return bool(name) and (not arguments or bool(str(loads(arguments.encode()))))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _completions_stream(chunks: list[dict[str, Json]]) -> View | None:
@@ -184,18 +193,20 @@ def _responses_view(reply: dict[str, Json]) -> View:
     output, status = reply["output"], reply["status"]
     is_whole = status == "completed" and all(item.get("status") in (None, "completed") for item in output)
     texts = [part["text"] for item in output if item["type"] == "message" for part in item["content"]]
-    return View((output, status), is_whole and any(texts) and not reply.get("error"))
+    has_call = any(item["type"] not in ("message", "reasoning") for item in output)
+    return View((output, status), is_whole and (has_call or any(texts)) and not reply.get("error"))
 
 
 def _messages_stream(events: list[dict[str, Json]]) -> View | None:
     told = [event for event in events if event["type"] != "ping"]
+    ends = [event for event in told if event["type"] == "message_delta"]  # one or more, the documentation says
     kinds = [event["type"] for event in told]
-    if kinds[0] != "message_start" or kinds[-2:] != ["message_delta", "message_stop"]:
+    if kinds[0] != "message_start" or kinds[-1 - len(ends) :] != ["message_delta"] * len(ends) + ["message_stop"]:
         return None
     content: list[dict[str, Json]] = []
     open_block: dict[str, Json] | None = None
     written = ""
-    for event in told[1:-2]:
+    for event in told[1 : -1 - len(ends)]:
         match event["type"]:
             case "content_block_start" if open_block is None and event["index"] == len(content):
                 open_block, written = dict(event["content_block"]), ""
@@ -219,8 +230,8 @@ def _messages_stream(events: list[dict[str, Json]]) -> View | None:
                 open_block = None
             case _:
                 return None
-    message = {**told[0]["message"], **told[-2]["delta"], "content": content}
-    message["usage"] = {**(message.get("usage") or {}), **(told[-2].get("usage") or {})}
+    message = {**told[0]["message"], **ends[-1]["delta"], "content": content}
+    message["usage"] = {**(message.get("usage") or {}), **(ends[-1].get("usage") or {})}
     return None if open_block is not None else _messages_view(message)
 
 

@@ -32,6 +32,11 @@ class Reply:
         return found[0] if found else None
 
     @property
+    def cache_status(self) -> str | None:
+        """What the cache that is nearest says: the last member of the list (RFC 9211, §2)."""
+        return next((value for key, value in reversed(self.headers) if key == "cache-status"), None)
+
+    @property
     def kind(self) -> str:
         """The content type without its parameters."""
         return (self.header("content-type") or "").partition(";")[0].strip().lower()

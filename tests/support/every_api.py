@@ -39,7 +39,7 @@ class Api:
             "completions": {"prompt": prompt},
             "responses": {"input": prompt, "store": False},
             "messages": {"messages": [message], "max_tokens": 64},
-            "embeddings": {"input": [prompt, "herons"]},
+            "embeddings": {"input": [prompt, f"{prompt} Again?"]},
         }.get(self.name, {"messages": [message]})
         return {"model": self.model, **asked, **fields}
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_HELD_BYTES = 32 * 2**20
 """A reply longer than this is relayed, but neither stored nor open to late joiners."""
 
+MAX_WHOLE_BYTES = 256 * 2**20
+"""Of a reply that its client gets in one piece: more would fill the memory."""
+
 
 class Source(Protocol):
     """The upstream's reply (`upstream.UpstreamReply`)."""
@@ -267,10 +270,13 @@ class Reader:
         return block
 
     async def rest(self) -> bytes:
-        """Everything from here to the end. Raises RequestError where the reply broke off."""
-        parts = []
+        """Everything from here to the end. Raises RequestError where the reply broke off, or is too long to be held."""
+        parts, num_bytes = [], 0
         while (block := await self.next()) is not None:
             parts.append(block)
+            num_bytes += len(block)
+            if num_bytes > MAX_WHOLE_BYTES:
+                raise _too_long()
         return b"".join(parts)
 
     def leave(self) -> None:
@@ -284,6 +290,15 @@ def _position(reader: Reader) -> int:
 
 def _defect() -> RequestError:
     return RequestError(500, "the gateway failed on this reply", kind="api_error", code="internal_error")
+
+
+def _too_long() -> RequestError:
+    return RequestError(
+        502,
+        f"the upstream's reply is longer than {MAX_WHOLE_BYTES >> 20} MiB: ask for a stream",
+        kind="api_error",
+        code="upstream_too_long",
+    )
 
 
 def _abandoned() -> RequestError:

@@ -49,13 +49,15 @@ class EventTranscript:
         """The connection closed before the last event and its blank line.
 
         Servers that leave out the last blank line mean the event all the same. Where an error event came, the client
-        knows already.
+        knows already, or learns it from that last one.
         """
+        had_error = self.progress.has_error
         self._note(self._parser.feed(b"\n\n"))
+        last = bytes(self._pending.rstrip(b"\r\n")) + b"\n\n"
         if self.terminal:
-            return bytes(self._pending.rstrip(b"\r\n")) + b"\n\n"
+            return last
         if self.progress.has_error:
-            return self._final_event
+            return self._final_event if had_error else last + self._final_event
         raise _broken("ended its stream before its end; the reply may be cut off")
 
     def _note(self, events: list[SseEvent]) -> None:
@@ -93,10 +95,12 @@ class PlainTranscript:
 
     def __init__(self, *, keeps: bool = True) -> None:
         self.parts: list[bytes] = []
+        self.num_bytes = 0
         self._keeps = keeps
 
     def feed(self, chunk: bytes) -> bytes:
         """Every byte may be relayed."""
+        self.num_bytes += len(chunk)
         if self._keeps:
             self.parts.append(chunk)
         return chunk

@@ -232,7 +232,8 @@ class Upstream:
             )
         except AttemptError as e:
             return e
-        if 300 <= response.status < 400 and response.status != 304:
+        is_unchanged = response.status == 304 and call.method in ("GET", "HEAD")  # else a body of ours would follow it
+        if 300 <= response.status < 400 and not is_unchanged:
             response.close()
             raise _redirect(self.name, response)
         return UpstreamReply(response)

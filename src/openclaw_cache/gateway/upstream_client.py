@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import ssl
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -89,10 +92,12 @@ class UpstreamClient:
             response = await session.request(method, url, data=body, headers=headers, allow_redirects=False)
         except (aiohttp.ClientError, OSError, ValueError) as e:
             raise self._failure(e, dial) from None
-        if response.status < 200:  # 101: it wants to speak something else from now on
+        if not 200 <= response.status < 600:
             response.close()
-            error = self._bad("leaves HTTP without being asked to")
-            raise AttemptError(Cause.BROKEN, error, str(response.status), was_new=dial.has_opened)
+            # 101: it wants to speak something else from now on. 600 and more: HTTP has no such status.
+            is_upgrade = response.status < 200
+            what = "leaves HTTP without being asked to" if is_upgrade else f"answers {response.status}"
+            raise AttemptError(Cause.BROKEN, self._bad(what), str(response.status), was_new=dial.has_opened)
         return response
 
     async def probe(self, url: str) -> int:
@@ -181,6 +186,11 @@ class _Connector(aiohttp.TCPConnector):
     Tracing tells the same, at a sixth of what a whole call costs.
     """
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        loop = asyncio.get_running_loop()
+        self._factory = functools.partial(_Handler, loop=loop)  # type: ignore[assignment] # it is one of them
+
     async def _get(self, key: Any, traces: list[Any]) -> Any:  # aiohttp does not export the types
         return None if _dial.get().must_open else await super()._get(key, traces)
 
@@ -189,6 +199,17 @@ class _Connector(aiohttp.TCPConnector):
     ) -> Any:
         _dial.get().has_opened = True
         return await super()._create_connection(req, traces, timeout)
+
+
+class _Handler(ResponseHandler):
+    """Ends a body that breaks HTTP's framing. aiohttp only closes the connection: its reader would wait for ever."""
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        super().set_exception(exc, *cause)
+        body = self._payload
+        if body is not None and not body.is_eof() and body.exception() is None:
+            is_known = isinstance(exc, (aiohttp.ClientError, OSError))
+            body.set_exception(exc if is_known else aiohttp.ClientPayloadError(type(exc).__name__))
 
 
 def unreachable(name: str, why: str) -> RequestError:

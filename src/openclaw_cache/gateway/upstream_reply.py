@@ -32,7 +32,10 @@ class UpstreamReply:
         self.retry_after: str | None = response.headers.get("Retry-After")
         self.is_ok = 200 <= response.status < 300
         self.is_event_stream = (
-            self.is_ok and not self.is_encoded and response.content_type == "text/event-stream"
+            self.is_ok
+            and self.status not in (204, 205)  # they have no body
+            and not self.is_encoded
+            and response.content_type == "text/event-stream"
         )
         self._rest: asyncio.Task[None] | None = None
 

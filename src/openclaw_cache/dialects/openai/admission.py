@@ -17,7 +17,7 @@ REFUSALS: Final[dict[Refusal, str]] = {
     "shape": "The reply is no chat completion that could be replayed as a stream without loss.",
     "refusal": "The model refused to answer.",
     "filtered": "The upstream's content filter cut the reply.",
-    "unfinished": "A choice has no finish_reason: the reply was cut.",
+    "unfinished": "A choice has no finish_reason, or a call no name or no JSON as arguments: the reply was cut.",
     "truncated": "The reply ends at a length that is not the request's own max tokens.",
     "finish": "A choice finished for a reason other than stop or tool_calls.",
     "empty": "A choice has neither content nor tool calls, which is a fault more often than an answer.",
@@ -56,7 +56,23 @@ def _choice_refusal(choice: dict[str, Json], reply: dict[str, Json], request: Re
             return "truncated"
     elif finish not in _COMPLETE:
         return _INCOMPLETE.get(finish, "finish")
+    if not all(map(_is_whole_call, message.get("tool_calls") or ())):
+        return "unfinished"
     return None if any(message.get(name) for name in _ANSWERS) else "empty"
+
+
+def _is_whole_call(call: dict[str, Json]) -> bool:
+    """Whether a tool call can be carried out. A stream that lost events in its middle shows nowhere else."""
+    function = call.get("function")
+    if not isinstance(function, dict):
+        return call.get("type") != "function"
+    arguments = function.get("arguments")
+    if isinstance(arguments, str) and arguments:
+        try:
+            orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return False
+    return bool(function.get("name"))
 
 
 def _is_writable(reply: dict[str, Json]) -> bool:
