@@ -124,8 +124,9 @@ def test_the_stream_is_the_upstreams_own_byte_for_byte_then_a_hit(
 
 
 def expected_text(request: Captured) -> str:
-    is_message = request.path == "/v1/messages"
-    return (anthropic_upstream if is_message else openai_upstream).text_for(request.body)
+    if request.path == "/v1/messages":
+        return anthropic_upstream.text_for(request.body)
+    return openai_upstream.text_for(request.body)
 
 
 def told(reply: RawReply) -> list[Any]:

@@ -229,12 +229,8 @@ def test_leaving_a_stream_frees_the_upstream(vendor: Vendor, site: VendorSite, n
     is_openai = vendor == "openai"
     upstream = site.openai if is_openai else site.anthropic
     method, body = ("responses", RESPONSE) if is_openai else ("messages", MESSAGE)
-    upstream.gone.clear()
-    upstream.holds = True
-    try:
+    with upstream.holding("middle"):
         call = NodeCall(f"{method}.create", (body | {"stream": True},), "cancel")
         [seen] = node_sdk.ask(vendor, site.gateway.url, "sk-leaves", call)
         assert seen["value"]["type"] in ("response.created", "message_start")
         assert upstream.gone.wait(GONE_S)
-    finally:
-        upstream.holds = False

@@ -237,31 +237,46 @@ def test_a_new_key_is_let_in_and_a_revoked_one_is_refused_while_the_server_runs(
 FACTS = " ".join(f"Nest number {i} holds {3 * i} eggs." for i in range(30))
 
 
-@pytest.mark.model
-def test_no_namespace_computes_on_anothers_kv(fresh_data_dir: Callable[[], Path]) -> None:
+@pytest.fixture(scope="module")
+def engine(fresh_data_dir: Callable[[], Path]) -> Iterator[RunningGateway]:
+    """The embedded model behind two tenants."""
     keys = [{"key": ALPHA, "namespace": "alpha"}, {"key": BETA, "namespace": "beta"}]
-    config = {
-        "server": {"keys": keys},
-        "kv_cache": {"device": "200MB", "host": "0", "disk": "0", "preallocation": "0"},
-    }
+    kv = {"device": "200MB", "host": "0", "disk": "0", "preallocation": "0"}
+    with RunningGateway(fresh_data_dir(), {"server": {"keys": keys}, "kv_cache": kv}) as gateway:
+        yield gateway
 
-    def cached_tokens(
-        gateway: RunningGateway, question: str, key: str, *more: tuple[str, str]
-    ) -> tuple[int, int]:
+
+@pytest.mark.model
+def test_no_namespace_computes_on_anothers_kv(engine: RunningGateway) -> None:
+    def cached_tokens(question: str, key: str, *more: tuple[str, str]) -> tuple[int, int]:
         messages = [{"role": "system", "content": FACTS}, {"role": "user", "content": question}]
         body = {"model": "smollm2-135m", "messages": messages, "max_tokens": 4}
         headers = [("content-type", "application/json"), ("authorization", f"Bearer {key}"), *more]
-        told = post(gateway.url, CHAT.path, encoded(body), headers).json()["usage"]
+        told = post(engine.url, CHAT.path, encoded(body), headers).json()["usage"]
         return told["prompt_tokens_details"]["cached_tokens"], told["prompt_tokens"]
 
-    with RunningGateway(fresh_data_dir(), config) as gateway:
-        assert cached_tokens(gateway, "Which nest is the fullest?", ALPHA)[0] == 0
-        cached, prompt = cached_tokens(gateway, "Which nest is empty?", ALPHA)
-        assert cached > prompt - 64  # its own: all but the question, and the block that it begins in
-        assert cached_tokens(gateway, "Which nest is empty, then?", BETA)[0] == 0
-        assert cached_tokens(gateway, "Which nest is full?", BETA)[0] > 0
-        narrowed = ("x-openclaw-namespace", "alpha/x")
-        assert cached_tokens(gateway, "Which nest is it?", ALPHA, narrowed)[0] == 0
-        # The engine itself takes no namespace from a client: what is sent as one goes nowhere.
-        forged = ("x-openclaw-kv-salt", "00" * 16)
-        assert cached_tokens(gateway, "Which nest was it?", ALPHA, forged)[0] > prompt - 64
+    assert cached_tokens("Which nest is the fullest?", ALPHA)[0] == 0
+    cached, prompt = cached_tokens("Which nest is empty?", ALPHA)
+    assert cached > prompt - 64  # its own: all but the question, and the block that it begins in
+    assert cached_tokens("Which nest is empty, then?", BETA)[0] == 0
+    assert cached_tokens("Which nest is full?", BETA)[0] > 0
+    narrowed = ("x-openclaw-namespace", "alpha/x")
+    assert cached_tokens("Which nest is it?", ALPHA, narrowed)[0] == 0
+    # The engine takes no namespace from a client: what is sent as one goes nowhere.
+    forged = ("x-openclaw-kv-salt", "00" * 16)
+    assert cached_tokens("Which nest was it?", ALPHA, forged)[0] > prompt - 64
+
+
+@pytest.mark.model
+def test_the_embedded_model_is_listed_for_clients_of_the_api_that_it_speaks(engine: RunningGateway) -> None:
+    def listed(**headers: str) -> list[str]:
+        request = urllib.request.Request(
+            f"{engine.url}/v1/models", headers={"authorization": f"Bearer {ALPHA}"}
+        )
+        for name, value in headers.items():
+            request.add_header(name.replace("_", "-"), value)
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return [model["id"] for model in json.loads(reply.read())["data"]]
+
+    assert "smollm2-135m" in listed()
+    assert listed(anthropic_version="2023-06-01") == []

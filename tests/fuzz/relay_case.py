@@ -221,13 +221,13 @@ def _fault_of_made_stream(case: RelayCase, reply: Reply, seen: list[Event]) -> s
     truth = case.truth()
     if any(map(reading.is_error, seen)):
         return "an error for a good reply" if case.delivery.is_pristine else None
-    told = of_stream(case.api, seen)
-    if told is None:
+    if not any(reading.is_end(case.api, event) for event in seen):
         return "a stream without an end"
     plain, is_whole = case.delivery.received()
     if not is_whole or reading.an_object(plain) is None:
         return "a stream made of a body that broke off, or is none"
-    if truth is not None and told.says != truth.says:
+    told = of_stream(case.api, seen)
+    if truth is not None and (told is None or told.says != truth.says):
         return "a stream that says something else than the body"
     return None
 

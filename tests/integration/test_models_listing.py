@@ -147,28 +147,6 @@ async def test_an_upstream_with_a_faulty_list_is_left_out_and_the_others_are_lis
     assert await site.ids() == ["claude-heron", "shared-model"]
 
 
-async def test_an_embedded_model_stands_in_the_list_of_openais_clients_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from openclaw_cache import app as app_module
-    from support.fake_engine import FakeEngine
-    from support.kv_site import FakePod
-
-    async with FakeEngine() as engine, ScriptedUpstream() as an:
-        an.get_script = says(ANTHROPIC_LIST)
-        monkeypatch.setattr(app_module, "EmbeddedPod", lambda **options: FakePod(engine, **options))
-        upstreams = [
-            {"name": "local", "kind": "embedded", "model": "m"},
-            {"name": "an", "kind": "anthropic", "urls": [an.url], "models": ["claude-*"]},
-        ]
-        async with served(tmp_path, [], upstreams=upstreams) as gateway:
-            listed = [m["id"] for m in (await gateway.get("/v1/models")).json()["data"]]
-            assert listed[-1] == "claude-heron"
-            assert len(listed) >= 2
-            told = (await gateway.get("/v1/models", headers=VERSION)).json()
-            assert [m["id"] for m in told["data"]] == ["claude-heron"]
-
-
 # For whom.
 
 

@@ -127,14 +127,16 @@ async def test_the_reply_of_a_first_upstream_that_is_back_is_its_own(
     tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     upstream.script = says({"id": "of the second"} | SECOND)
-    async with ScriptedUpstream(DOWN["is busy"]) as first:
-        async with served(tmp_path, [], upstreams=in_turn(first.url, upstream.url, CHAT)) as gateway:
-            assert (await ask(gateway, CHAT)).json()["id"] == "of the second"
-            first.script = says({"id": "of the first"} | SECOND)
-            again = await ask(gateway, CHAT)
-            assert again.json()["id"] == "of the first"
-            assert again.cache_status == "openclaw-cache; fwd=miss; stored"
-            assert (await ask(gateway, CHAT)).is_hit
+    async with (
+        ScriptedUpstream(DOWN["is busy"]) as first,
+        served(tmp_path, [], upstreams=in_turn(first.url, upstream.url, CHAT)) as gateway,
+    ):
+        assert (await ask(gateway, CHAT)).json()["id"] == "of the second"
+        first.script = says({"id": "of the first"} | SECOND)
+        again = await ask(gateway, CHAT)
+        assert again.json()["id"] == "of the first"
+        assert again.cache_status == "openclaw-cache; fwd=miss; stored"
+        assert (await ask(gateway, CHAT)).is_hit
     assert upstream.num_calls == 1
 
 

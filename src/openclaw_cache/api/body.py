@@ -17,6 +17,7 @@ async def read_body(
     max_bytes: int,
     timeout_s: float,
     take: Callable[[int], bool] = lambda _num_bytes: True,
+    may_be_encoded: bool = False,
 ) -> bytes:
     """The whole body.
 
@@ -26,6 +27,7 @@ async def read_body(
         max_bytes: The most that it may have.
         timeout_s: How long it may take to arrive.
         take: Asked for room before each piece is kept; False turns the request away.
+        may_be_encoded: Whether a compressed one is taken as it is: where nobody reads it.
 
     Raises:
         RequestError: 413 over `max_bytes` (refused by its Content-Length before it is read), 408 when it
@@ -35,7 +37,7 @@ async def read_body(
     for name, value in headers:
         if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
             raise _too_large(max_bytes)
-        if name == b"content-encoding" and value.lower() != b"identity":
+        if name == b"content-encoding" and value.lower() != b"identity" and not may_be_encoded:
             raise RequestError(415, "send the body uncompressed: content-encoding is not supported")
     # By hand what asyncio.timeout does, at a third of its cost: nearly every body is here already.
     task = asyncio.current_task()

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import re
+import socket
+import struct
+import sys
+import termios
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -86,14 +91,27 @@ class BoundedConnection(HttpToolsProtocol):
         super().resume_writing()
 
     def _watch_reader(self) -> None:
-        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._unread_bytes = self._num_unread()
         self._write_timer = self.loop.call_later(self._write_timeout_s, self._reader_is_late)
 
     def _reader_is_late(self) -> None:
-        if self.transport.get_write_buffer_size() < self._unread_bytes:
+        if self._num_unread() < self._unread_bytes:
             self._watch_reader()  # slow, but it reads
-        else:
-            self.transport.abort()
+            return
+        # With a reset: else the kernel would keep what it has until the client takes it.
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def _num_unread(self) -> int:
+        """Bytes that were written and that the client has not taken. The kernel may have megabytes of them."""
+        num_bytes: int = self.transport.get_write_buffer_size()
+        try:
+            fileno = self.transport.get_extra_info("socket").fileno()
+            queued = fcntl.ioctl(fileno, termios.TIOCOUTQ, bytes(4))
+        except OSError:  # a system that does not tell
+            return num_bytes
+        return num_bytes + int.from_bytes(queued, sys.byteorder)
 
     def _stop_write_timer(self) -> None:
         if self._write_timer is not None:

@@ -15,7 +15,8 @@ from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
 from openclaw_cache.api.reply import Scope, request_id, send_error
 from openclaw_cache.api.visit import Door
 from openclaw_cache.api.watch import ClientGoneError, while_connected
-from openclaw_cache.dialects.openai import error_body
+from openclaw_cache.dialects.anthropic import failure as anthropic
+from openclaw_cache.dialects.openai import failure as openai
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.upstream import Upstream
@@ -50,13 +51,13 @@ class Passthrough:
         """Relay one request."""
         own_id = request_id(scope["headers"])
         error: RequestError | None = None
-        status, visit = 500, None
+        status, visit, has_head = 500, None, False
         try:
             visit = self._door.enter(scope, time.time())
             _check(visit.principal, scope)
-            raw = await visit.body(scope, receive)
+            raw = await visit.body(scope, receive, may_be_encoded=True)
             reply = await while_connected(receive, _send(upstream, scope, raw, visit.principal.keyed, own_id))
-            status = reply.status
+            status, has_head = reply.status, True
             try:
                 await while_connected(receive, _copy(reply, send, own_id))
             finally:
@@ -65,9 +66,10 @@ class Passthrough:
             status = CLIENT_GONE
         except RequestError as e:
             error = e
-            if status == 500:  # nothing has been sent yet; else the reply breaks off, which its client sees
+            if not has_head:  # else the reply breaks off, which its client sees
                 status = e.status
-                await send_error(send, e, error_body(e), own_id, [_CACHE_STATUS])
+                body = anthropic.error_body(e) if upstream.kind == "anthropic" else openai.error_body(e)
+                await send_error(send, e, body, own_id, [_CACHE_STATUS])
         finally:
             if visit is not None:
                 visit.leave()

@@ -163,9 +163,12 @@ class Flight:
         return self.blocks[index - self._first_block]
 
     async def _start(self) -> None:
+        send, understand = self._send, self._make_transcript
+        # Used once, and they refer to this flight: kept, they would make it garbage that waits for a collection.
+        del self._send, self._make_transcript
         try:
-            self.source = await self._send()
-            self.transcript = self._make_transcript(self.source)
+            self.source = await send()
+            self.transcript = understand(self.source)
         except RequestError as e:
             self._settle(e)
 
@@ -223,8 +226,10 @@ class Flight:
         if self.ended:
             return
         self.error = error
+        on_end = self._on_end
+        del self._on_end  # see _start
         try:
-            self._on_end(self, error)
+            on_end(self, error)
         finally:
             self.ended = True
             if self.source is not None:

@@ -10,6 +10,7 @@ from openclaw_cache.errors import RequestError, StreamError
 
 MAX_EVENT_BYTES = 16 * 2**20
 
+_BOM = b"\xef\xbb\xbf"
 _LINE_END = rb"(?>\r\n|\r|\n)"
 _BLANK_LINE = re.compile(_LINE_END + _LINE_END)
 """The end of an event (WHATWG HTML §9.2.5); atomic, so that CR LF is never read as two line ends."""
@@ -30,6 +31,7 @@ class EventTranscript:
         self._parser = SseParser(MAX_EVENT_BYTES)
         self._pending = bytearray()
         self._keeps = True
+        self._has_begun = False
 
     @property
     def terminal(self) -> bool:
@@ -43,7 +45,7 @@ class EventTranscript:
         except StreamError:
             raise _broken("sent an event larger than 16 MiB") from None
         self._note(events)
-        return self._whole_events(chunk)
+        return self._begun(self._whole_events(chunk))
 
     def end(self) -> bytes:
         """The connection closed before the last event and its blank line.
@@ -53,12 +55,19 @@ class EventTranscript:
         """
         had_error = self.progress.has_error
         self._note(self._parser.feed(b"\n\n"))
-        last = bytes(self._pending.rstrip(b"\r\n")) + b"\n\n"
+        last = self._begun(bytes(self._pending.rstrip(b"\r\n")) + b"\n\n")
         if self.terminal:
             return last
         if self.progress.has_error:
             return self._final_event if had_error else last + self._final_event
         raise _broken("ended its stream before its end; the reply may be cut off")
+
+    def _begun(self, block: bytes) -> bytes:
+        """A block without the byte order mark that a stream may begin with: our comments may have come before it."""
+        if self._has_begun or not block:
+            return block
+        self._has_begun = True
+        return block.removeprefix(_BOM)
 
     def _note(self, events: list[SseEvent]) -> None:
         self.num_events += len(events)

@@ -232,8 +232,8 @@ class Upstream:
             )
         except AttemptError as e:
             return e
-        is_unchanged = response.status == 304 and call.method in ("GET", "HEAD")  # else a body of ours would follow it
-        if 300 <= response.status < 400 and not is_unchanged:
+        may_be_unchanged = call.method in ("GET", "HEAD")  # to others we answer with a body, and 304 must have none
+        if 300 <= response.status < 400 and not (response.status == 304 and may_be_unchanged):
             response.close()
             raise _redirect(self.name, response)
         return UpstreamReply(response)
