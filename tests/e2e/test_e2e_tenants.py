@@ -21,7 +21,7 @@ from support import anthropic_upstream, openai_upstream
 from support.every_api import CHAT, COUNT_TOKENS, EMBEDDINGS, MESSAGES, RESPONSES, Api
 from support.raw_http import RawReply, encoded, post
 from support.running import RunningGateway
-from support.vendor_upstream import VendorUpstream
+from support.vendor_upstream import VendorReply, VendorUpstream
 
 ALPHA, BETA, GAMMA, ADMIN = (
     "sk-alpha-9f1c44d07b",
@@ -136,7 +136,7 @@ def stir(site: Site) -> list[str]:
     echoes = openai_upstream.failure(400, f"cannot read: {PROMPT}", code="bad")
     site.openai.answer_next(echoes)
     assert site.ask(CHAT, ALPHA, PROMPT + "?").status == 400
-    site.openai.answer_next(openai_upstream.VendorReply({"said": PROMPT, "is": "no reply"}))
+    site.openai.answer_next(VendorReply({"said": PROMPT, "is": "no reply"}))
     site.ask(CHAT, ALPHA, PROMPT + "?!")
     headers = [("content-type", "application/json"), ("authorization", f"Bearer {ALPHA}")]
     broken = f'{{"model": "gpt-heron", "messages": [{{"role": "user", "content": "{PROMPT}"'.encode()

@@ -86,14 +86,15 @@ def is_error(event: Event) -> bool:
     """Whether an event tells of a failure."""
     kind, data = event
     told = an_object(data) or {}
-    return kind == "error" or bool(told.get("error")) or told.get("type") in ("error", "response.failed")
+    names = (told.get("type"), told.get("object"))
+    return kind == "error" or bool(told.get("error")) or "error" in names or "response.failed" in names
 
 
 # What a stream says.
 
 
 def of_stream(api: str, events: Sequence[Event]) -> View | None:
-    """What the events up to the one that ends the stream add up to; None where they do not, or one tells of an error."""
+    """What the events up to the one that ends the stream add up to; None where they do not, or one is an error."""
     end = next((i for i, event in enumerate(events) if is_end(api, event)), None)
     if end is None or any(is_error(event) for event in events[: end + 1]):
         return None
@@ -145,7 +146,10 @@ def _chat_view(choices: list[dict[str, Json]]) -> View | None:
         ]
         said.append((choice["index"], *texts, calls, choice.get("finish_reason")))
     is_good = bool(said) and all(
-        finish in ("stop", "tool_calls") and not refusal and (text or calls) and all(map(_is_whole_call, calls))
+        finish in ("stop", "tool_calls")
+        and not refusal
+        and (text or calls)
+        and all(map(_is_whole_call, calls))
         for _, text, _, refusal, calls, finish in said
     )
     return View(said, is_good)
@@ -167,7 +171,9 @@ def _completions_stream(chunks: list[dict[str, Json]]) -> View | None:
             own = choices.setdefault(choice.get("index", 0), ["", None])
             own[0] += choice.get("text") or ""
             own[1] = choice.get("finish_reason") or own[1]
-    return _completions_view([{"index": i, "text": t, "finish_reason": f} for i, (t, f) in sorted(choices.items())])
+    return _completions_view(
+        [{"index": i, "text": t, "finish_reason": f} for i, (t, f) in sorted(choices.items())]
+    )
 
 
 def _completions_view(choices: list[dict[str, Json]]) -> View:
@@ -199,9 +205,13 @@ def _responses_view(reply: dict[str, Json]) -> View:
 
 def _messages_stream(events: list[dict[str, Json]]) -> View | None:
     told = [event for event in events if event["type"] != "ping"]
-    ends = [event for event in told if event["type"] == "message_delta"]  # one or more, the documentation says
+    ends = [
+        event for event in told if event["type"] == "message_delta"
+    ]  # one or more, the documentation says
     kinds = [event["type"] for event in told]
-    if kinds[0] != "message_start" or kinds[-1 - len(ends) :] != ["message_delta"] * len(ends) + ["message_stop"]:
+    if kinds[0] != "message_start" or kinds[-1 - len(ends) :] != ["message_delta"] * len(ends) + [
+        "message_stop"
+    ]:
         return None
     content: list[dict[str, Json]] = []
     open_block: dict[str, Json] | None = None
@@ -237,7 +247,8 @@ def _messages_stream(events: list[dict[str, Json]]) -> View | None:
 
 def _messages_view(reply: dict[str, Json]) -> View:
     content, stop = reply["content"], reply["stop_reason"]
-    has_answer = any(block["type"] == "tool_use" or block.get("text") for block in content)
+    asides = ("text", "thinking", "redacted_thinking")
+    has_answer = any(block["type"] not in asides or block.get("text") for block in content)
     has_usage = isinstance(reply["usage"]["output_tokens"], int)
     is_message = reply.get("type", "message") == "message" and reply.get("role", "assistant") == "assistant"
     is_good = stop in ("end_turn", "stop_sequence", "tool_use") and has_answer and has_usage and is_message

@@ -48,7 +48,11 @@ class RelayCase:
         if self.delivery.head_garbage is not None:
             return None
         if self.is_stream:
-            return of_stream(self.api, sse_events(plain, is_whole=is_whole)) if self.api in replies.STREAMED else None
+            return (
+                of_stream(self.api, sse_events(plain, is_whole=is_whole))
+                if self.api in replies.STREAMED
+                else None
+            )
         return of_whole(self.api, plain) if is_whole and 200 <= self.delivery.status < 300 else None
 
 
@@ -79,7 +83,15 @@ def _whole(said: replies.Said, rng: random.Random, *, is_pristine: bool) -> byte
             return mutated(dumped(said.whole), rng)
         case 4:
             return rng.choice(
-                (b"", b"<html>502</html>", b"null", b"[]", b'"x"', b'{"error":{"message":"x","code":429}}', b"{}")
+                (
+                    b"",
+                    b"<html>502</html>",
+                    b"null",
+                    b"[]",
+                    b'"x"',
+                    b'{"error":{"message":"x","code":429}}',
+                    b"{}",
+                )
             )
         case _:
             return dumped(said.whole)
@@ -165,8 +177,10 @@ def _fault_of_error(case: RelayCase, reply: Reply) -> str | None:
 
 
 def _is_upstreams_own(case: RelayCase, reply: Reply) -> bool:
-    """Whether the body is the JSON object that the upstream sent with its error."""
-    return reading.an_object(reply.body) is not None and reply.body == case.delivery.received()[0]
+    """Whether the body is the JSON object that the upstream sent with its error, alone or as an event."""
+    plain = case.delivery.received()[0]
+    sent = [plain, *(data for _, data in sse_events(plain))]
+    return reading.an_object(reply.body) is not None and reply.body in sent
 
 
 def _fault_of_whole(case: RelayCase, reply: Reply) -> str | None:
@@ -175,7 +189,8 @@ def _fault_of_whole(case: RelayCase, reply: Reply) -> str | None:
         return "a whole reply that breaks off"
     if case.delivery.encoding == "snappy":
         same = reply.body == plain and reply.header("content-encoding") == "snappy"
-        return None if same else "an encoding that is unknown here, and not passed on as it came"
+        had_begun = reply.kind == "text/event-stream" and any(map(reading.is_error, sse_events(reply.body)))
+        return None if same or had_begun else "an encoding that is unknown here, and not passed on as it came"
     if case.is_stream:
         truth, seen = case.truth(), of_whole(case.api, reply.body)
         if seen is None or truth is None or truth.says != seen.says:
@@ -234,7 +249,8 @@ def _fault_of_made_stream(case: RelayCase, reply: Reply, seen: list[Event]) -> s
 
 def _is_hidden(case: RelayCase, event: Event) -> bool:
     """Whether an event is there for the usage alone, and its client has not asked for it."""
-    told = reading.an_object(event[1]) if case.hides_usage and b'"usage"' in event[1] else None
+    may_be = case.hides_usage and event[0] != "error" and b'"usage"' in event[1]
+    told = reading.an_object(event[1]) if may_be else None
     return told is not None and told.get("choices") == [] and isinstance(told.get("usage"), dict)
 
 

@@ -102,7 +102,9 @@ async def test_whatever_an_upstream_sends_a_client_gets_that_or_an_error_and_onl
             await asyncio.to_thread(gateway.__exit__)
         assert upstream.failures == []
     counts = run.counts
-    print(f"{knob.num_cases} cases, {upstream.num_calls} calls, {watched.most_bytes >> 20} MiB: {dict(counts)}")
+    print(
+        f"{knob.num_cases} cases, {upstream.num_calls} calls, {watched.most_bytes >> 20} MiB: {dict(counts)}"
+    )
     if knob.only is None:
         assert counts["stored"] > 50
         assert counts["not stored"] > 50
@@ -121,10 +123,7 @@ async def _play(run: Run, watched: Watched) -> None:
                     faults.append(f"{run.knob.how_to_repeat(number)}\n{found}")
                 if faults:
                     return
-                if number == NUM_TO_SETTLE:
-                    watched.note_settled()
-                if number % 200 == 0:
-                    watched.check_alive()
+                watched.visit(number, NUM_TO_SETTLE)
 
     await asyncio.gather(*(worker() for _ in range(NUM_AT_ONCE)))
     assert not faults, "\n\n".join([*faults, watched.last_traceback()])

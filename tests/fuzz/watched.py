@@ -12,7 +12,6 @@ from fuzz.wire import Connection
 from support.running import RunningGateway
 
 MAX_GROWTH_BYTES = 150 * 2**20
-"""By so much the process may grow after its first cases: its caches are smaller, and pools fill."""
 
 
 class Watched:
@@ -21,13 +20,17 @@ class Watched:
     Args:
         gateway: runs already.
         secret: stands in every prompt and reply: it must be found in no log.
+        max_growth_bytes: by so much the process may grow after its first cases: its caches fill, and its pools.
     """
 
-    def __init__(self, gateway: RunningGateway, secret: str) -> None:
+    def __init__(
+        self, gateway: RunningGateway, secret: str, *, max_growth_bytes: int = MAX_GROWTH_BYTES
+    ) -> None:
         self.gateway = gateway
         self.host, port = gateway.url.removeprefix("http://").split(":")
         self.port = int(port)
         self._secret = secret
+        self._max_growth_bytes = max_growth_bytes
         self._settled_bytes: int | None = None
         self.most_bytes = 0
 
@@ -41,9 +44,12 @@ class Watched:
         text = Path(f"/proc/{self.gateway.process.pid}/status").read_text()
         return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("VmRSS"))
 
-    def note_settled(self) -> None:
-        """From here on it must not grow any more."""
-        self._settled_bytes = self.rss_bytes()
+    def visit(self, number: int, num_to_settle: int) -> None:
+        """Look after it now and then: after the first `num_to_settle` cases it must not grow any more."""
+        if number == num_to_settle:
+            self._settled_bytes = self.rss_bytes()
+        if number % 200 == 0:
+            self.check_alive()
 
     def check_alive(self) -> None:
         """It runs, and has not grown out of bounds."""
@@ -52,7 +58,7 @@ class Watched:
         rss = self.rss_bytes()
         self.most_bytes = max(self.most_bytes, rss)
         if self._settled_bytes is not None:
-            assert rss < self._settled_bytes + MAX_GROWTH_BYTES, f"{rss >> 20} MiB resident"
+            assert rss < self._settled_bytes + self._max_growth_bytes, f"{rss >> 20} MiB resident"
 
     def last_traceback(self) -> str:
         """The last traceback in its log; empty where there is none."""
@@ -78,5 +84,6 @@ class Watched:
         """`/admin/status`."""
         async with self.connection() as connection:
             reply = await connection.exchange("GET", "/admin/status", [])
+        assert reply.status == 200, self.last_traceback()
         found: dict[str, Any] = json.loads(reply.body)
         return found

@@ -15,7 +15,7 @@ from support.scripted_upstream import Script, ScriptedUpstream, says, sends_raw
 from support.served import Served, served
 from support.upstreams import closed_url
 
-OPENAI_LIST = {
+OPENAI_LIST: dict[str, Any] = {
     "object": "list",
     "data": [
         {"id": "gpt-heron", "object": "model", "created": 1_700_000_000, "owned_by": "system"},
@@ -23,7 +23,7 @@ OPENAI_LIST = {
         {"id": "not-routed-here", "object": "model", "created": 1_700_000_002, "owned_by": "system"},
     ],
 }
-ANTHROPIC_LIST = {
+ANTHROPIC_LIST: dict[str, Any] = {
     "data": [
         {
             "type": "model", "id": "claude-heron", "display_name": "Claude Heron",
@@ -40,6 +40,7 @@ VERSION = {"anthropic-version": "2023-06-01"}
 KEYS = [
     {"key": "sk-all", "namespace": "all"},
     {"key": "sk-gpt", "namespace": "gpt", "models": ["gpt-*"]},
+    {"key": "sk-lab", "namespace": "lab", "models": ["lab-*"]},
 ]
 
 
@@ -164,6 +165,18 @@ async def test_a_key_limited_to_models_sees_those_only_and_is_told_of_no_other(k
         "message": absent.json()["error"]["message"].replace("claude-nobody", "claude-heron"),
     }
     assert await keyed.ids(**limited, **VERSION) == []
+
+
+async def test_the_refusal_of_a_model_tells_a_limited_key_of_no_other(keyed: Site) -> None:
+    async def refusal(key: str) -> str:
+        body = {"model": "lab-heron", "messages": [{"role": "user", "content": "hi"}]}
+        refused = await keyed.gateway.ask(body, headers={"authorization": f"Bearer {key}"})
+        assert (refused.status, refused.json()["error"]["code"]) == (404, "model_not_found")
+        message: str = refused.json()["error"]["message"]
+        return message
+
+    assert "claude-*" in await refusal("sk-all")
+    assert "*" not in await refusal("sk-lab")
 
 
 # Whose credential goes where.

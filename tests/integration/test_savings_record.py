@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from openclaw_cache.observe.prices import Prices
 from support.every_api import (
     APIS,
     CHAT,
@@ -69,6 +71,28 @@ EXPECTED = {
 }
 CASES = [(api, False) for api in EXPECTED] + [(api, True) for api in EXPECTED if api.can_stream]
 IDS = [f"{api.name}{'-stream' if stream else ''}" for api, stream in CASES]
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "savings.md"
+
+
+def test_the_price_file_of_the_docs_can_be_read_and_means_what_they_say(tmp_path: Path) -> None:
+    [block] = re.findall(r"```yaml\n(prices:.*?)```", DOCS.read_text(), re.DOTALL)
+    file = tmp_path / "prices.yaml"
+    file.write_text(block)
+    prices = Prices.load(file)
+    mini, dated = prices.of("gpt-5-mini"), prices.of("gpt-5-mini-2025-08-07")
+    assert mini is not None
+    assert mini == dated
+    # Dollars for a million tokens are millionths of a dollar for one: $0.2 are 200,000 picodollars.
+    assert (mini.rates.input, mini.rates.cache_write, mini.rates.cached_input) == (200_000, 200_000, 20_000)
+    long = prices.of("long-model")
+    assert long is not None
+    assert long.for_prompt(200_000).input == 2_000_000
+    assert long.for_prompt(200_001).input == 4_000_000
+    free = prices.of("gpt-5-mini", "pods")
+    assert free is not None
+    assert (free.rates.input, free.rates.output) == (0, 0)
 
 
 @pytest.fixture
@@ -139,7 +163,8 @@ async def metrics(gateway: Served) -> dict[str, float]:
 async def test_a_miss_costs_what_the_upstream_tells_and_a_hit_saves_what_would_have_been_computed(
     gateway: Served, api: Api, stream: bool
 ) -> None:
-    sums, fields = EXPECTED[api], {"stream": True} if stream else {}
+    sums = EXPECTED[api]
+    fields: dict[str, Any] = {"stream": True} if stream else {}
     with capture_logs() as log:
         await ask(gateway, api, **fields)
         for _ in range(2):
@@ -167,7 +192,8 @@ async def test_a_miss_costs_what_the_upstream_tells_and_a_hit_saves_what_would_h
 async def test_who_joins_a_request_in_the_air_saves_what_a_hit_does_and_it_is_paid_once(
     gateway: Served, upstream: ScriptedUpstream, api: Api, stream: bool
 ) -> None:
-    sums, fields = EXPECTED[api], {"stream": True} if stream else {}
+    sums = EXPECTED[api]
+    fields: dict[str, Any] = {"stream": True} if stream else {}
     upstream.script = gate = Gate(answer_all)
     with capture_logs() as log:
         async with asyncio.TaskGroup() as group:
@@ -220,7 +246,8 @@ async def test_of_a_batch_that_is_stored_in_part_only_the_rest_is_spent(gateway:
 
 
 async def test_no_cache_and_bypasses_are_forwarded_requests(gateway: Served) -> None:
-    for fields, control in (({}, "no-cache"), ({}, "no-store, no-cache"), ({"n": 2}, "")):
+    asked: list[tuple[dict[str, Any], str]] = [({}, "no-cache"), ({}, "no-store, no-cache"), ({"n": 2}, "")]
+    for fields, control in asked:
         headers = {"cache-control": control} if control else {}
         assert (await gateway.ask(CHAT.body(**fields), headers=headers)).status == 200
     total = (await savings(gateway))["total"]
@@ -252,8 +279,7 @@ async def test_a_model_without_a_price_is_counted_in_tokens_and_not_in_money(
     tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     upstream.script = answer_all
-    anyones = {"upstream": {"models": ["*"]}}
-    async with served(tmp_path, [upstream.url], **anyones) as gateway:
+    async with served(tmp_path, [upstream.url], upstream={"models": ["*"]}) as gateway:
         await ask(gateway, CHAT, model="heron-nobody-prices")
         assert (await ask(gateway, CHAT, model="heron-nobody-prices")).is_hit
         total = (await savings(gateway))["total"]
@@ -281,7 +307,7 @@ async def test_the_price_of_a_hit_is_todays_and_its_tokens_are_those_of_the_repl
 ) -> None:
     upstream.script = answer_all
     prices, upstreams = tmp_path / "prices.json", two_vendors(upstream.url)
-    given = {"upstreams": upstreams, "savings__prices_file": prices}
+    given: dict[str, Any] = {"upstreams": upstreams, "savings__prices_file": prices}
     prices.write_text(json.dumps({"prices": {"gpt-*": {"input": 2, "output": 8, "cached_input": 0.5}}}))
     async with served(tmp_path / "data", [], **given) as gateway:
         await ask(gateway, CHAT)

@@ -83,10 +83,10 @@ async def test_the_official_sdks_take_a_refusal_for_a_rate_limit(
             api_key="sk-poor", base_url=f"{gateway.url}/v1", max_retries=0
         ) as client:
             with pytest.raises(openai.RateLimitError, match="requests_per_minute"):
-                await client.chat.completions.create(**CHAT.body("three"))  # type: ignore[call-overload]
+                await client.chat.completions.create(**CHAT.body("three"))
         async with anthropic.AsyncAnthropic(api_key="sk-poor", base_url=gateway.url, max_retries=0) as other:
             with pytest.raises(anthropic.RateLimitError, match="requests_per_minute"):
-                await other.messages.create(**MESSAGES.body("three"))  # type: ignore[call-overload]
+                await other.messages.create(**MESSAGES.body("three"))
 
 
 # Tokens that this upstream tells of, by API: the whole prompt and the reply. Counts of tokens cost none.

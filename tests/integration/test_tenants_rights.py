@@ -13,13 +13,13 @@ from support.every_api import APIS, Api, answer_all, bearer, named, tenants
 from support.scripted_upstream import Gate, ScriptedUpstream
 from support.served import Answer, Served
 
-KEYS = [
+KEYS: list[dict[str, Any]] = [
     {"key": "sk-both", "namespace": "team"},
     {"key": "sk-reads", "namespace": "team", "cache": ["read"]},
     {"key": "sk-writes", "namespace": "team", "cache": ["write"]},
     {"key": "sk-neither", "namespace": "team", "cache": []},
 ]
-BOTH, READS, WRITES, NEITHER = (bearer(str(key["key"])) for key in KEYS)
+BOTH, READS, WRITES, NEITHER = (bearer(key["key"]) for key in KEYS)
 BYPASS = "openclaw-cache; fwd=bypass; detail=key-rights"
 every_api = pytest.mark.parametrize("api", APIS, ids=named)
 

@@ -50,20 +50,25 @@ class Dispatch:
         are left out.
 
         Raises:
-            RequestError: 404 where none serves the model, 400 where some do, but in another dialect only.
+            RequestError: 404 where none serves the model, 400 where some do, but in another dialect only, or where the
+                name is no text (half of a UTF-16 pair), which could not be written anywhere.
         """
+        if not model.isascii() and model.encode(errors="replace").decode() != model:
+            raise RequestError(400, f"the model {model!r} is no text", param="model")
         serving = [u for u in self.upstreams if u.serves(model)]
         speaking = [u for u in serving if u.speaks(api, vendor)]
-        if call is not None and client_credentials(call) is not None:
+        if len(speaking) > 1 and call is not None and client_credentials(call) is not None:
             speaking = [*speaking[:1], *(u for u in speaking[1:] if not forwards_credentials(call, u))]
         if speaking:
             return sorted(speaking, key=lambda u: not u.is_up) if len(speaking) > 1 else speaking
         if serving:
             raise _wrong_dialect(model, serving[0], vendor)
         names = [n for u in self.upstreams for n in (u.pod.model_ids if u.pod else u.models)]
+        is_limited = call is not None and call.strict  # a key that may not use them is not told of them
         raise RequestError(
             404,
-            f"no upstream serves the model {model!r}; served here: {', '.join(names) or 'none'}",
+            f"no upstream serves the model {model!r}"
+            + ("" if is_limited else f"; served here: {', '.join(names) or 'none'}"),
             code="model_not_found",
             param="model",
         )

@@ -140,7 +140,8 @@ def without_usage_event(block: bytes, dialect: Dialect) -> bytes:
     kept, start = [], 0
     for blank in _BLANK_LINE.finditer(block):
         frame, start = block[start : blank.end()], blank.end()
-        if not any(dialect.is_usage_event(event.data) for event in SseParser().feed(frame)):
+        events = SseParser().feed(frame)
+        if not any(event.event != b"error" and dialect.is_usage_event(event.data) for event in events):
             kept.append(frame)
     return b"".join(kept) + block[start:]
 

@@ -232,7 +232,8 @@ class Upstream:
             )
         except AttemptError as e:
             return e
-        may_be_unchanged = call.method in ("GET", "HEAD")  # to others we answer with a body, and 304 must have none
+        # To other methods we answer with a body, and a 304 must have none.
+        may_be_unchanged = call.method in ("GET", "HEAD")
         if 300 <= response.status < 400 and not (response.status == 304 and may_be_unchanged):
             response.close()
             raise _redirect(self.name, response)

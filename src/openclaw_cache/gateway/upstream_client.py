@@ -24,6 +24,9 @@ KEEPALIVE_S = 4.0
 MAX_HEADER_BYTES = 64 * 1024
 """Of one line of a reply's head. Some APIs explain themselves at length in a header."""
 
+READ_BUFFER_BYTES = 16 * 1024
+"""Where reading ahead of the client stops. A client that reads nothing costs half of what it does with 64 kB."""
+
 PROBE_TIMEOUT_S = 5.0
 
 
@@ -127,6 +130,7 @@ class UpstreamClient:
             skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
             trust_env=False,
             auto_decompress=False,
+            read_bufsize=READ_BUFFER_BYTES,
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
         )

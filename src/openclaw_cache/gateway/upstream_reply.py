@@ -13,6 +13,9 @@ from openclaw_cache.types import Headers
 
 FINISH_WAIT_S = 1.0
 
+READ_BYTES = 64 * 1024
+"""Most that is taken at once. Each slow client holds such a piece, and the copy of it that is being sent."""
+
 
 class UpstreamReply:
     """A reply whose body is read piece by piece. `close` is safe at any time, more than once.
@@ -67,7 +70,7 @@ class UpstreamReply:
     async def _received(self) -> bytes:
         content = self._response.content
         try:
-            return await content.readany()
+            return await content.read(READ_BYTES)
         except (aiohttp.ClientError, OSError) as e:
             failure = _ended_early(e)
         with contextlib.suppress(TimeoutError):

@@ -12,7 +12,9 @@ from openclaw_cache.types import Json
 
 def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
     """Return None when a reply may be stored, else one word that says why not (see `openai.REFUSALS`)."""
-    if isinstance(reply, dict) and (reply.get("error") or reply.get("object") == "error"):
+    if isinstance(reply, dict) and (
+        reply.get("error") or "error" in (reply.get("object"), reply.get("type"))
+    ):
         return "error"
     if shape_fault(reply) is not None or not _is_writable(reply):
         return "shape"
