@@ -200,6 +200,7 @@ class App:
             store_timeout_s=gateway.store_timeout_s,
             on_degraded=self._degraded,
             outdated_at=gateway.outdated_at,
+            inflight=gateway.inflight,
         )
         gateway.on_invalidate = embeddings.fetches.close
         return embeddings

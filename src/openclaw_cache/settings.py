@@ -22,6 +22,7 @@ from openclaw_cache.units import parse_duration, parse_ratio, parse_size, parse_
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 _MOST_BYTES = 2**60
+_MOST_TTL_S = 100 * 365 * 86_400.0  # a store counts milliseconds in 64 bits, and refuses what does not fit
 SizeOrAuto = Annotated[int | Literal["auto"], BeforeValidator(parse_size_or_auto)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Ratio = Annotated[float, BeforeValidator(parse_ratio)]
@@ -34,6 +35,8 @@ class _Section(BaseModel):
 
 
 def _expanded(path: Path | None) -> Path | None:
+    if path is not None and "\0" in str(path):
+        raise ValueError("a path cannot have a NUL character in it")
     try:
         return path.expanduser().absolute() if path is not None else None
     except RuntimeError:  # a user without an entry in passwd, as in many containers, and HOME unset
@@ -217,7 +220,7 @@ class ResultCacheSettings(_Section):
 
     enabled: bool = True
     max_memory: Size = Field(256 * 10**6, ge=0)
-    ttl: Duration = Field(86400.0, gt=0)
+    ttl: Duration = Field(86400.0, gt=0, le=_MOST_TTL_S)
     sampled: Literal["cache", "bypass"] = "cache"
     tools: Literal["bypass", "cache"] = "bypass"
     ignore: list[Literal["user", "metadata"]] = []

@@ -68,7 +68,7 @@ class Delivery:
         raw = self.sent if self.cut_at is None else self.sent[: self.cut_at]
         is_whole = self.cut_at is None
         if self.framing == "close":
-            is_whole = True  # nobody can tell
+            is_whole = self.ending != "stall"  # nobody can tell
         plain, is_right = _decoded(self.encoding, raw)
         return plain, is_whole and is_right
 
@@ -125,6 +125,8 @@ def _break(made: Delivery, rng: random.Random) -> None:
     match rng.randrange(12):
         case 0 | 1 | 2:
             made.cut_at, made.ending = 0, rng.choice(("close", "close", "reset"))
+            if rng.random() < 0.02:  # each costs the whole idle timeout
+                made.ending = "stall"
         case 3 | 4 | 5:
             made.status = rng.choice(
                 (201, 202, 203, 204, 206, 226, 304, 400, 401, 404, 418, 422, 429, 500, 503, 529)

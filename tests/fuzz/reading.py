@@ -138,7 +138,7 @@ def _chat_view(choices: list[dict[str, Json]]) -> View | None:
     for choice in choices:
         message = choice["message"]
         texts = [message.get(name) or "" for name in ("content", "reasoning_content", "refusal")]
-        if not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts[0], str | list):
             return None
         calls = [
             (call.get("id") or "", call["function"]["name"], call["function"]["arguments"])

@@ -251,8 +251,7 @@ async def test_failures_are_told_in_the_form_of_the_upstreams_api(
         failed = await gateway.ask({}, path=AUDIO)
         assert failed.status == 502
         assert "cannot be reached" in wire.error(failed)
-    small = {"server__max_body": 10}
-    async with served(tmp_path / "small", [upstream.url], upstream=gone, **small) as gateway:
+    async with served(tmp_path / "small", [upstream.url], upstream=gone, server__max_body=10) as gateway:
         failed = await gateway.ask({"x": "a" * 20}, path=AUDIO)
         assert failed.status == 413
         assert "server.max_body" in wire.error(failed)

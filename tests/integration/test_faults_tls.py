@@ -149,10 +149,8 @@ async def test_the_command_line_trusts_another_server_by_the_authority_it_is_giv
     trusting = {"OPENCLAW_CACHE_CA_FILE": str(authority.ca_file)}
     elsewhere = tmp_path / "elsewhere"
     assert (await status_of(elsewhere, "--url", gateway.url, **trusting)).returncode == 0
-    other = (
-        Authority(tmp_path / "other-authority") if (tmp_path / "other-authority").mkdir() is None else None
-    )
-    assert other is not None
+    elsewhere.mkdir()
+    other = Authority(elsewhere)
     for ca_file in (other.ca_file, None):
         env = {"OPENCLAW_CACHE_CA_FILE": str(ca_file)} if ca_file else {}
         failed = await status_of(elsewhere, "--url", gateway.url, **env)

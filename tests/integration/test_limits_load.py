@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from openclaw_cache.config import load
 from openclaw_cache.errors import ConfigError
 from support.fault_scripts import (
     CHAT,
+    COUNT_TOKENS,
     EMBEDDINGS,
     MESSAGES,
     STREAMING,
@@ -31,12 +33,14 @@ from support.fault_scripts import (
     whole_bytes,
     wired,
 )
-from support.scripted_upstream import Gate, ScriptedUpstream, event, sends
+from support.scripted_upstream import Exchange, Gate, ScriptedUpstream, event, sends
 from support.served import Answer, Json, Served
 
 each_dialect = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 each_stream = pytest.mark.parametrize("wire", STREAMING, ids=lambda wire: wire.name)
 
+OF_TOKENS = ("tokens_per_minute", "tokens_per_day")  # counting tokens costs none
+BUDGETS = ("requests_per_minute", "max_concurrent", *OF_TOKENS)
 ALPHA = {"authorization": "Bearer sk-alpha-long-enough"}
 BETA = {"authorization": "Bearer sk-beta-long-enough"}
 
@@ -86,15 +90,19 @@ async def test_more_requests_at_once_than_a_namespace_may_have_are_429_and_other
         text_in(wire, await ask(gateway, wire, headers=ALPHA))
 
 
-@each_dialect
 @pytest.mark.parametrize(
-    "budget", ["requests_per_minute", "tokens_per_minute", "tokens_per_day", "max_concurrent"]
+    ("wire", "budget"),
+    [
+        (wire, budget)
+        for wire in WIRES
+        for budget in BUDGETS
+        if wire is not COUNT_TOKENS or budget not in OF_TOKENS
+    ],
+    ids=lambda value: getattr(value, "name", value),
 )
 async def test_a_budget_that_is_used_up_is_429_and_named(
     tmp_path: Path, upstream: ScriptedUpstream, wire: Wire, budget: str
 ) -> None:
-    if budget.startswith("tokens") and wire.name == "count_tokens":
-        pytest.skip("counting tokens costs none")
     upstream.script = answers(wire)
     async with wired(tmp_path, upstream.url, server__keys=keys(**{budget: 1})) as gateway:
 
@@ -172,6 +180,26 @@ async def test_a_reply_beyond_max_inflight_is_relayed_whole_but_not_stored(
         assert await is_stored(gateway, wire)
 
 
+@each_stream
+async def test_a_whole_reply_that_is_too_long_to_be_held_is_a_clear_error_and_its_upstream_let_go(
+    tmp_path: Path, upstream: ScriptedUpstream, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_cache.gateway.flight.MAX_WHOLE_BYTES", 100_000)
+
+    async def endless(exchange: Exchange) -> None:
+        await exchange.head(200, {"content-type": "application/json"})
+        while True:
+            await exchange.send(b" " * 10_000)
+
+    upstream.script = endless
+    async with wired(tmp_path, upstream.url) as gateway:
+        failed = await ask(gateway, wire)
+        assert failed.status == 502
+        assert "ask for a stream" in wire.error(failed)
+        await asyncio.wait_for(upstream.calls[0].closed.wait(), 20)
+        assert gateway.app.asgi._door.inflight.held_bytes == 0
+
+
 async def test_many_small_replies_together_are_bounded_as_one_large_one_is(
     tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
@@ -194,13 +222,15 @@ async def test_many_small_replies_together_are_bounded_as_one_large_one_is(
 # One call for many.
 
 
-@each_dialect
-@pytest.mark.parametrize("kinds", ["whole", "stream", "both"])
+@pytest.mark.parametrize(
+    ("wire", "kinds"),
+    [(wire, "whole") for wire in WIRES]
+    + [(wire, kinds) for wire in STREAMING for kinds in ("stream", "both")],
+    ids=lambda value: getattr(value, "name", value),
+)
 async def test_twenty_identical_requests_at_once_are_one_call(
     tmp_path: Path, upstream: ScriptedUpstream, wire: Wire, kinds: str
 ) -> None:
-    if wire not in STREAMING and kinds != "whole":
-        pytest.skip("it has no streams")
     gate = Gate(answers(wire))
     upstream.script = gate
     async with wired(tmp_path, upstream.url) as gateway:
@@ -314,10 +344,24 @@ async def test_a_key_that_everybody_knows_is_refused_where_other_machines_can_kn
     assert weak not in str(refusal.value)
 
 
-async def test_vectors_that_do_not_fit_into_memory_for_replies_do_not_lock_others_out(
-    tmp_path: Path, upstream: ScriptedUpstream
-) -> None:
-    upstream.script = answers(EMBEDDINGS, "x" * 60_000)
+async def test_a_reply_of_vectors_counts_while_it_comes(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    body = json.dumps(EMBEDDINGS.whole("x" * 30_000)).encode()
+    go_on = asyncio.Event()
+
+    async def pauses(exchange: Exchange) -> None:
+        await exchange.head(200, {"content-type": "application/json", "content-length": str(len(body))})
+        await exchange.send(body[:-1])
+        await go_on.wait()
+        await exchange.send(body[-1:])
+
+    upstream.script = pauses
     async with wired(tmp_path, upstream.url, server__max_inflight=50_000) as gateway:
-        assert (await ask(gateway, EMBEDDINGS)).status == 200
-        assert gateway.app.asgi._door.inflight.held_bytes == 0
+        asking = asyncio.create_task(ask(gateway, EMBEDDINGS))
+        inflight = gateway.app.asgi._door.inflight
+        async with asyncio.timeout(20):
+            while inflight.held_bytes < len(body) - 1:
+                await asyncio.sleep(0.005)
+        refused(CHAT, await ask(gateway, CHAT), 503)
+        go_on.set()
+        assert text_in(EMBEDDINGS, await asking) == "x" * 30_000
+        assert inflight.held_bytes == 0

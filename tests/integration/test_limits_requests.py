@@ -19,7 +19,7 @@ each_dialect = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name
 
 @pytest.fixture
 async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[Served]:
-    limits = {"server__max_body": MAX_BODY, "server__body_timeout": "400ms", "server__max_messages": 3}
+    limits: Json = {"server__max_body": MAX_BODY, "server__body_timeout": "400ms", "server__max_messages": 3}
     async with wired(tmp_path, upstream.url, **limits) as running:
         yield running
 

@@ -70,6 +70,8 @@ class Account:
                     self._metrics.ttft[source].observe(first_byte_at - arrived)
             if outcome.usage is not None:
                 fields |= self._save(outcome, visit).fields()
+                if outcome.usage.is_estimate:
+                    fields["is_estimate"] = True
         if error is not None and error.code != "client_gone":
             fields["error"] = error.code or error.kind
         _log.info("request", **fields)

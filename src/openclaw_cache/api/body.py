@@ -9,6 +9,8 @@ from openclaw_cache.api.relay import Receive
 from openclaw_cache.errors import RequestError
 from openclaw_cache.types import Headers
 
+_MOST_DIGITS = 19
+
 
 async def read_body(
     receive: Receive,
@@ -35,8 +37,10 @@ async def read_body(
             refuses.
     """
     for name, value in headers:
-        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
-            raise _too_large(max_bytes)
+        if name == b"content-length" and value.isdigit():
+            digits = value.lstrip(b"0")  # thousands of them int() refuses
+            if len(digits) > _MOST_DIGITS or int(digits or b"0") > max_bytes:
+                raise _too_large(max_bytes)
         if name == b"content-encoding" and value.lower() != b"identity" and not may_be_encoded:
             raise RequestError(415, "send the body uncompressed: content-encoding is not supported")
     # By hand what asyncio.timeout does, at a third of its cost: nearly every body is here already.

@@ -14,7 +14,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Request line and headers of a head that has not ended: unbounded, it would fill the memory."""
+"""Request line and headers: unbounded, they would fill the memory."""
 
 HEAD_TIMEOUT_S = 30.0
 """For a head to arrive, counted from the connection or the head's first byte: what never comes holds a descriptor."""
@@ -56,7 +56,15 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, then look whether a head is still open, which it rarely is."""
-        super().data_received(_without_upgrade(data) if self._expects_head else data)
+        if self._expects_head:
+            before = self._head_bytes if self._is_head_open else 0
+            if (
+                before + data.find(b"\r\n\r\n") > MAX_HEAD_BYTES
+            ):  # the system may hand over more than that at once
+                self._refuse(b"431 Request Header Fields Too Large")
+                return
+            data = _without_upgrade(data)
+        super().data_received(data)
         if self._is_head_open:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fnmatch
 import re
 import time
@@ -12,7 +13,7 @@ import structlog
 
 from openclaw_cache.api.auth import Principal
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
-from openclaw_cache.api.reply import Scope, request_id, send_error
+from openclaw_cache.api.reply import Scope, cut_off, request_id, send_error
 from openclaw_cache.api.visit import Door
 from openclaw_cache.api.watch import ClientGoneError, while_connected
 from openclaw_cache.dialects.anthropic import failure as anthropic
@@ -64,12 +65,16 @@ class Passthrough:
                 reply.close()
         except ClientGoneError:
             status = CLIENT_GONE
+        except asyncio.CancelledError:  # the drain's time is up
+            error, status = cut_off(), 503
+            if not has_head:
+                await send_error(send, error, _error_body(upstream, error), own_id, [_CACHE_STATUS])
+            raise
         except RequestError as e:
             error = e
             if not has_head:  # else the reply breaks off, which its client sees
                 status = e.status
-                body = anthropic.error_body(e) if upstream.kind == "anthropic" else openai.error_body(e)
-                await send_error(send, e, body, own_id, [_CACHE_STATUS])
+                await send_error(send, e, _error_body(upstream, e), own_id, [_CACHE_STATUS])
         finally:
             if visit is not None:
                 visit.leave()
@@ -85,6 +90,10 @@ class Passthrough:
                 upstream=upstream.name,
                 **fields,
             )
+
+
+def _error_body(upstream: Upstream, error: RequestError) -> bytes:
+    return anthropic.error_body(error) if upstream.kind == "anthropic" else openai.error_body(error)
 
 
 def _check(principal: Principal, scope: Scope) -> None:

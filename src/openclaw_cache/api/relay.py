@@ -113,9 +113,15 @@ class Relay:
         if not source.is_event_stream:
             await self._send_whole(readable(source, body, self.flight, self._dialect))
         elif self.flight.reply is None:
+            is_long = self.flight.oversize
+            what = (
+                "is too long to be put together: ask for a stream"
+                if is_long
+                else "does not add up to one reply"
+            )
             raise RequestError(
                 502,
-                "the upstream's stream does not add up to one reply",
+                f"the upstream's stream {what}",
                 kind="api_error",
                 code="upstream_broken",
             )

@@ -14,7 +14,7 @@ from openclaw_cache.gateway.call import Call, Outcome
 from openclaw_cache.gateway.kv_salt import HEADER as SALT_HEADER
 from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.upstream import Upstream
-from openclaw_cache.gateway.upstream_reply import UpstreamReply
+from openclaw_cache.gateway.upstream_reply import UpstreamReply, with_body
 from openclaw_cache.types import Json, Namespace
 
 _BUSY: Final = frozenset({429, 502, 503, 504})
@@ -137,7 +137,8 @@ class Dispatch:
             key_of = self.routing_keys.of(outcome.namespace)
             raw = hinted(raw, body(), call.dialect.name, outcome.identity.session, key_of)
         query = call.query.decode("latin-1")
-        return await upstream.send("POST", call.path, query, headers, raw, repeatable=is_repeatable)
+        reply = await upstream.send("POST", call.path, query, headers, raw, repeatable=is_repeatable)
+        return with_body(reply, upstream.name)
 
 
 def forwards_credentials(call: Call, upstream: Upstream) -> bool:

@@ -254,9 +254,10 @@ class Flight:
 class Reader:
     """One request's place in a flight. Leave it exactly when done, in a `finally`."""
 
-    __slots__ = ("dropped", "flight", "position")
+    __slots__ = ("_held_bytes", "dropped", "flight", "position")
 
     def __init__(self, flight: Flight) -> None:
+        self._held_bytes = 0
         self.flight = flight
         self.position = 0
         self.dropped = False
@@ -282,10 +283,22 @@ class Reader:
             num_bytes += len(block)
             if num_bytes > MAX_WHOLE_BYTES:
                 raise _too_long()
+            if self.flight.oversize:  # which keeps, and counts, no more than its readers lag behind
+                self._hold(num_bytes)
         return b"".join(parts)
+
+    def _hold(self, num_bytes: int) -> None:
+        """Count what this reader has collected. Raises RequestError where there is no room for so long a reply."""
+        budget = self.flight._budget
+        budget.add(num_bytes - self._held_bytes)
+        self._held_bytes = num_bytes
+        if num_bytes > MAX_HELD_BYTES and budget.is_full:
+            raise _overloaded()
 
     def leave(self) -> None:
         """Give up this place."""
+        self.flight._budget.give(self._held_bytes)
+        self._held_bytes = 0
         self.flight.leave(self)
 
 
@@ -303,6 +316,16 @@ def _too_long() -> RequestError:
         f"the upstream's reply is longer than {MAX_WHOLE_BYTES >> 20} MiB: ask for a stream",
         kind="api_error",
         code="upstream_too_long",
+    )
+
+
+def _overloaded() -> RequestError:
+    return RequestError(
+        503,
+        "too much is in flight for so long a reply (server.max_inflight): try again in a moment, or ask for a stream",
+        kind="api_error",
+        code="overloaded",
+        retry_after_s=1,
     )
 
 

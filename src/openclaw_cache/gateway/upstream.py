@@ -232,9 +232,7 @@ class Upstream:
             )
         except AttemptError as e:
             return e
-        # To other methods we answer with a body, and a 304 must have none.
-        may_be_unchanged = call.method in ("GET", "HEAD")
-        if 300 <= response.status < 400 and not (response.status == 304 and may_be_unchanged):
+        if 300 <= response.status < 400 and response.status != 304:
             response.close()
             raise _redirect(self.name, response)
         return UpstreamReply(response)

@@ -29,6 +29,13 @@ READ_BUFFER_BYTES = 16 * 1024
 
 PROBE_TIMEOUT_S = 5.0
 
+_NO_CONNECTION = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.InvalidURL,
+    UnicodeError,  # a host that no name can be: the pod's own fault too, and others may have a better one
+)
+
 
 class AttemptError(Exception):
     """One attempt got no reply.
@@ -104,7 +111,7 @@ class UpstreamClient:
         return response
 
     async def probe(self, url: str) -> int:
-        """The status of a GET without credentials on a connection of its own. Raises AttemptError."""
+        """The status of a GET without credentials on a connection of its own. Raises as `request` does."""
         dial = _Dial(must_open=True)
         _dial.set(dial)
         session = self._session or self._open()
@@ -142,15 +149,15 @@ class UpstreamClient:
         """What an exception of the HTTP client means."""
         if isinstance(e, aiohttp.ClientConnectorCertificateError):
             cause, error = Cause.UNREACHED, self._untrusted(e)
-        elif isinstance(e, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
+        elif isinstance(e, _NO_CONNECTION):
             cause, error = Cause.UNREACHED, self._unreachable(e)
         elif isinstance(e, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)):
             cause = Cause.BROKEN if dial.has_opened else Cause.STALE
             error = self._bad(f"closed the connection without a reply ({type(e).__name__})")
         elif isinstance(e, TimeoutError):
             cause, error = Cause.SLOW, slow(self._name)
-        elif isinstance(e, ValueError):  # invalid URLs are among these
-            return self._bad(f"cannot be asked ({type(e).__name__}): are its url and key well-formed?")
+        elif isinstance(e, ValueError):
+            return self._bad(f"cannot be asked ({type(e).__name__}): is its key well-formed?")
         else:
             cause = Cause.BROKEN
             error = self._bad(f"sent what is no HTTP reply ({type(e).__name__})")

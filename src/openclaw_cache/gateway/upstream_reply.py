@@ -35,10 +35,7 @@ class UpstreamReply:
         self.retry_after: str | None = response.headers.get("Retry-After")
         self.is_ok = 200 <= response.status < 300
         self.is_event_stream = (
-            self.is_ok
-            and self.status not in (204, 205)  # they have no body
-            and not self.is_encoded
-            and response.content_type == "text/event-stream"
+            self.is_ok and not self.is_encoded and response.content_type == "text/event-stream"
         )
         self._rest: asyncio.Task[None] | None = None
 
@@ -100,6 +97,22 @@ class UpstreamReply:
     def close(self) -> None:
         """Drop the connection unless the reply was read to its end."""
         self._response.close()
+
+
+def with_body(reply: UpstreamReply, upstream: str) -> UpstreamReply:
+    """The reply, where its status lets it have a body. Raises RequestError (502): a model's answer has one.
+
+    What we wrote after such a head would be taken for the beginning of the connection's next reply.
+    """
+    if reply.status not in (204, 205, 304):
+        return reply
+    reply.close()
+    raise RequestError(
+        502,
+        f"upstream {upstream!r} answered with status {reply.status}, which has no body",
+        kind="api_error",
+        code="upstream_broken",
+    )
 
 
 def _ended_early(e: Exception) -> RequestError:
