@@ -22,6 +22,7 @@ KEYS = [
     {"key": "sk-some-long-enough", "namespace": "some", "models": ["pod-*"]},
     {"key": "sk-agent-long-enough", "namespace": "agent", "agents": ["coder"]},
     {"key": "sk-spent-long-enough", "namespace": "spent", "budgets": {"requests_per_minute": 1}},
+    {"key": "sk-metered-long-enough", "namespace": "metered", "budgets": {"tokens_per_day": 10**9}},
 ]
 
 
@@ -216,11 +217,11 @@ async def test_our_own_paths_are_ours_whatever_the_globs_say(
 async def test_a_key_without_limits_may_and_one_with_limits_may_not(
     tmp_path: Path, upstream: RelayedUpstream
 ) -> None:
-    """What is relayed is not read, so that nobody can see which model or agent it names."""
+    """What is relayed is not read, so that nobody can see which model or agent it names, or what it costs."""
     upstream_settings = {"relay": GLOBS}
     async with served(tmp_path, [upstream.url], upstream=upstream_settings, server__keys=KEYS) as gateway:
         assert (await gateway.ask({}, path=AUDIO)).status == 401
-        for name in ("some", "agent"):
+        for name in ("some", "agent", "metered"):
             refused = await gateway.ask({"model": "pod-1"}, path=AUDIO, headers=bearer(name))
             assert (refused.status, refused.json()["error"]["code"]) == (403, "relay_not_allowed")
         assert upstream.calls == []

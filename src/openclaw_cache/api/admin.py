@@ -108,7 +108,9 @@ class Admin:
         if order.type == "kv":
             self._kv.require_any()
         elif (fault := self._store_fault()) is not None:
-            raise RequestError(503, f"evict: {fault}", kind="api_error", code="store_unchecked")
+            raise RequestError(
+                503, f"evict: {fault}", kind="api_error", code="store_unchecked", retry_after_s=2
+            )
         if order.type != "result":  # first: where an engine cannot, no reply has been removed yet
             report["kv"] = await self._kv.evict(
                 order.pattern, order.namespace, dry_run=order.dry_run, pinned=order.pinned
@@ -145,7 +147,9 @@ class Admin:
 
     async def _rekey(self, _order: RekeyOrder) -> Json:
         if (fault := self._store_fault()) is not None:
-            raise RequestError(503, f"rekey: {fault}", kind="api_error", code="store_unchecked")
+            raise RequestError(
+                503, f"rekey: {fault}", kind="api_error", code="store_unchecked", retry_after_s=2
+            )
         try:
             report = await self._gateway.cache.rekey()
         except StoreError as e:

@@ -98,11 +98,12 @@ def _error_body(upstream: Upstream, error: RequestError) -> bytes:
 
 def _check(principal: Principal, scope: Scope) -> None:
     """Raises RequestError (403, 404): what is relayed is not read, so limits on what it says cannot be kept."""
-    if "*" not in principal.models or "*" not in principal.agents:
+    counts_tokens = principal.budget is not None and principal.budget.counts_tokens
+    if "*" not in principal.models or "*" not in principal.agents or counts_tokens:
         raise RequestError(
             403,
-            "this API key is limited to certain models or agents, and a relayed request is not read: "
-            "use a key without these limits",
+            "this API key is limited to certain models or agents, or to a budget of tokens, and a relayed request is "
+            "not read: use a key without these limits",
             kind="permission_error",
             code="relay_not_allowed",
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import orjson
-
 from openclaw_cache.dialects.completions.split import shape_fault
 from openclaw_cache.dialects.openai.admission import Refusal
 from openclaw_cache.dialects.request import Request
+from openclaw_cache.dialects.writable import is_writable
 from openclaw_cache.types import Json
 
 
@@ -16,7 +15,7 @@ def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
         reply.get("error") or "error" in (reply.get("object"), reply.get("type"))
     ):
         return "error"
-    if shape_fault(reply) is not None or not _is_writable(reply):
+    if shape_fault(reply) is not None or not is_writable(reply):
         return "shape"
     choices = reply["choices"]
     for choice in choices:
@@ -38,15 +37,6 @@ def _choice_refusal(choice: dict[str, Json]) -> Refusal | None:
     if finish not in ("stop", "length"):
         return "finish"
     return None if choice["text"] else "empty"
-
-
-def _is_writable(reply: dict[str, Json]) -> bool:
-    """Whether a replay could write the reply again: orjson reads deeper nesting than it writes."""
-    try:
-        orjson.dumps(reply)
-    except orjson.JSONEncodeError:
-        return False
-    return True
 
 
 def _is_own_limit(reply: dict[str, Json], request: Request, num_cut: int) -> bool:

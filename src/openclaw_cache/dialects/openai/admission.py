@@ -8,6 +8,7 @@ import orjson
 
 from openclaw_cache.dialects.openai.split import shape_fault
 from openclaw_cache.dialects.request import Request
+from openclaw_cache.dialects.writable import is_writable
 from openclaw_cache.types import Json
 
 Refusal = Literal["error", "shape", "refusal", "filtered", "unfinished", "truncated", "finish", "empty"]
@@ -38,7 +39,7 @@ def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
         reply.get("error") or "error" in (reply.get("object"), reply.get("type"))
     ):
         return "error"
-    if shape_fault(reply) is not None or not _is_writable(reply):
+    if shape_fault(reply) is not None or not is_writable(reply):
         return "shape"
     for choice in reply["choices"]:
         refusal = _choice_refusal(choice, reply, request)
@@ -75,15 +76,6 @@ def _is_whole_call(call: dict[str, Json]) -> bool:
         except orjson.JSONDecodeError:
             return False
     return bool(function.get("name"))
-
-
-def _is_writable(reply: dict[str, Json]) -> bool:
-    """Whether a replay could write the reply again: orjson reads deeper nesting than it writes."""
-    try:
-        orjson.dumps(reply)
-    except orjson.JSONEncodeError:
-        return False
-    return True
 
 
 def _is_own_limit(reply: dict[str, Json], request: Request) -> bool:
