@@ -22,6 +22,7 @@ from openclaw_cache.units import parse_duration, parse_ratio, parse_size, parse_
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 _MOST_BYTES = 2**60
+_MOST_BUDGET = 2**60  # `status` shows 64 bits
 _MOST_TTL_S = 100 * 365 * 86_400.0  # a store counts milliseconds in 64 bits, and refuses what does not fit
 SizeOrAuto = Annotated[int | Literal["auto"], BeforeValidator(parse_size_or_auto)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
@@ -49,10 +50,10 @@ class Budgets(_Section):
     Tokens are those that an upstream was asked for: what the cache answers costs none.
     """
 
-    requests_per_minute: int | None = Field(None, gt=0)
-    tokens_per_minute: int | None = Field(None, gt=0)
-    tokens_per_day: int | None = Field(None, gt=0)
-    max_concurrent: int | None = Field(None, gt=0)
+    requests_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET)
+    tokens_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET)
+    tokens_per_day: int | None = Field(None, gt=0, le=_MOST_BUDGET)
+    max_concurrent: int | None = Field(None, gt=0, le=_MOST_BUDGET)
 
 
 class ApiKey(_Section):

@@ -70,7 +70,8 @@ class Run:
                     )
                 )
             for reply, streams in zip(seen, asks, strict=True):
-                if (fault := fault_of_reply(case, reply, streams=streams)) is not None:
+                judge = fault_of_stored if reply.cache_status == HIT else fault_of_reply
+                if (fault := judge(case, reply, streams=streams)) is not None:
                     return _described(fault, case, reply.status, reply.body)
             again = case.api in replies.STREAMED and rng.random() < 0.3
             stored = await connection.exchange(

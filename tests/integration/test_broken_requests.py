@@ -39,6 +39,16 @@ async def test_a_pod_whose_host_can_be_no_name_is_left_out_and_the_others_answer
     assert pods[1]["state"] == "up"
 
 
+@pytest.mark.parametrize("model", ["a\x9b31mb", "a\u2028b", "a\x1b]0;b"])
+async def test_a_model_name_cannot_move_the_cursor_or_break_the_lines_of_whoever_reads_status(
+    gateway: Served, model: str
+) -> None:
+    assert (await gateway.ask({**chat(), "model": model})).status == 200
+    shown = (await gateway.get("/admin/status")).json()["savings"]["models"]
+    assert [name for name in shown if not name.isprintable()] == []
+    assert len(shown) == 1
+
+
 async def send_40_mib_and_stall(exchange: Exchange) -> None:
     await exchange.head(200, {"content-type": "application/json", "transfer-encoding": "chunked"})
     for _ in range(40):

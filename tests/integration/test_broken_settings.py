@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from openclaw_cache.api.key_rules import from_env
 from openclaw_cache.config import load
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.observe.prices import Prices
+from support.served import served
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,8 @@ from openclaw_cache.observe.prices import Prices
         ("kv_cache.reserve", 10**400),
         # Milliseconds of it are beyond the 64 bits of a store, which would refuse every entry.
         ("result_cache.ttl", "99999999999w"),
+        # `status` could not be written.
+        ("server.keys", [{"key": "sk-abc", "budgets": {"tokens_per_day": 10**30}}]),
     ],
 )
 def test_a_value_that_would_fail_later_is_refused_with_its_name(field: str, value: Any) -> None:
@@ -56,3 +62,16 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown() -> None
     with pytest.raises(ConfigError, match=r"upstreams\.u\.api_key_env.*KEY") as refused:
         from_env({"KEY": "sk-abc\nX-Evil: 1"}, "upstreams.u.api_key_env", "KEY")
     assert "sk-abc" not in str(refused.value)
+
+
+async def test_a_budget_file_with_amounts_beyond_64_bits_counts_as_none_and_status_still_answers(
+    tmp_path: Path,
+) -> None:
+    digest = hashlib.sha256(b"sk-alpha-long").hexdigest()
+    quarter = int(time.time()) // 900
+    (tmp_path / "budgets.json").write_text(json.dumps({"tokens_per_day": {digest: {quarter: 10**26}}}))
+    keys = [{"key": "sk-alpha-long", "budgets": {"tokens_per_day": 1000}}]
+    async with served(tmp_path, ["http://127.0.0.1:9"], server__keys=keys) as gateway:
+        status = await gateway.get("/admin/status")
+    assert status.status == 200
+    assert status.json()["keys"]["fullest_budgets"] == []
