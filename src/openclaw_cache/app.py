@@ -88,6 +88,7 @@ class App:
             raise ConfigError(f"server.data_dir: cannot create {server.data_dir}: {e}") from None
         secret = fleet_secret.load_or_create(server.secret_file or server.data_dir / "secret")
         prices = Prices.load(self.settings.savings.prices_file)
+        prices.check_upstreams([u.name for u in self.settings.upstreams])
         codec = EntryCodec(secret, self._cipher())
         screen = self._screen()
         await authenticator.start()

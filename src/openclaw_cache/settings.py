@@ -50,23 +50,30 @@ class Budgets(_Section):
     Tokens are those that an upstream was asked for: what the cache answers costs none.
     """
 
-    requests_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET)
-    tokens_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET)
-    tokens_per_day: int | None = Field(None, gt=0, le=_MOST_BUDGET)
-    max_concurrent: int | None = Field(None, gt=0, le=_MOST_BUDGET)
+    requests_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
+    tokens_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
+    tokens_per_day: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
+    max_concurrent: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
 
 
 class ApiKey(_Section):
     """One client key and what it may use. Exactly one of `key`, `key_sha256`, `key_env` is set."""
 
     key: str | None = Field(None, repr=False, min_length=1)
-    key_sha256: str | None = Field(None, repr=False, pattern=r"^[0-9a-fA-F]{64}$")
+    key_sha256: str | None = Field(None, repr=False)
     key_env: str | None = None
     namespace: str = Field("default", pattern=NAME_PATTERN)
     agents: list[str] = ["*"]
     models: list[str] = ["*"]
     cache: list[Literal["read", "write"]] = ["read", "write"]
     budgets: Budgets = Budgets()
+
+    @field_validator("key_sha256")
+    @classmethod
+    def _is_a_hash(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+            raise ValueError('must be the 64 hex digits that printf %s "$KEY" | sha256sum prints')
+        return value
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> ApiKey:

@@ -51,7 +51,9 @@ def print_status(shown: dict[str, Any]) -> None:
     for upstream in shown["upstreams"]:
         for name, value in kv_tables.status_rows(upstream.get("kv")):
             table.add_row(f"kv {printable(upstream['name'])}{name}", printable(value))
-    table.add_row("store", printable(_store(store)))
+    kept = [("encrypted", "is_encrypted"), ("screened", "is_screened")]
+    how = "".join(f", {word}" for word, field in kept if shown["result_cache"][field])
+    table.add_row("store", printable(_store(store) + how))
     degraded = ", ".join(f"{what} {count:,}" for what, count in shown["degraded"].items() if count)
     table.add_row("degraded", degraded or "never")
     out.print(table)

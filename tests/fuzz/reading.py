@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 Json = Any
+OPENAI: Final = {"chat", "completions", "responses", "embeddings"}
 Event = tuple[str, bytes]
 """An event's type, `message` where its sender names none, and its payload."""
 
@@ -141,7 +142,7 @@ def _chat_view(choices: list[dict[str, Json]]) -> View | None:
         if not isinstance(texts[0], str | list):
             return None
         calls = [
-            (call.get("id") or "", call["function"]["name"], call["function"]["arguments"])
+            (call.get("id") or "", call["function"].get("name"), call["function"].get("arguments"))
             for call in message.get("tool_calls") or []
         ]
         said.append((choice["index"], *texts, calls, choice.get("finish_reason")))
@@ -159,7 +160,9 @@ def _is_whole_call(call: tuple[str, str, str]) -> bool:
     """Whether a tool call has a name, and its arguments are JSON."""
     _, name, arguments = call
     try:
-        return bool(name) and (not arguments or bool(str(loads(arguments.encode()))))
+        return bool(name) and (
+            not isinstance(arguments, str) or bool(str(loads(arguments.encode() or b"{}")))
+        )
     except (ValueError, RecursionError):
         return False
 
@@ -269,7 +272,9 @@ _OF_STREAM: Final[dict[str, Callable[[list[dict[str, Json]]], View | None]]] = {
 def of_whole(api: str, body: bytes) -> View | None:
     """What a body says; None where it is no reply."""
     reply = an_object(body)
-    if reply is None or reply.get("error") or reply.get("type") == "error" or reply.get("object") == "error":
+    if reply is None or reply.get("error"):
+        return None
+    if reply.get("type") == "error" or (api in OPENAI and reply.get("object") == "error"):
         return None
     try:
         match api:
@@ -304,13 +309,10 @@ def _embeddings_view(body: bytes) -> View | None:
     return View(vectors, bool(vectors) and len({len(vector) for vector in vectors}) == 1)
 
 
-ERROR_KEYS: Final = {"chat", "completions", "responses", "embeddings"}
-
-
 def is_error_object(api: str, body: bytes) -> bool:
     """Whether a body is the API's own error object, as its SDKs read it."""
     told = an_object(body)
     error = (told or {}).get("error")
     if told is None or not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return False
-    return api in ERROR_KEYS or told.get("type") == "error"
+    return api in OPENAI or told.get("type") == "error"

@@ -146,6 +146,10 @@ class Admin:
         return {"model": order.model, "names": done.names, "served": done.served, "durable": done.durable}
 
     async def _rekey(self, _order: RekeyOrder) -> Json:
+        if not self._gateway.cache.is_encrypted:
+            raise RequestError(
+                409, "rekey: nothing is encrypted here: set result_cache.encryption_key_env, and start anew"
+            )
         if (fault := self._store_fault()) is not None:
             raise RequestError(
                 503, f"rekey: {fault}", kind="api_error", code="store_unchecked", retry_after_s=2
@@ -186,6 +190,8 @@ class Admin:
                 "ttl_s": gateway.ttl_s,
                 "sampled": gateway.policy.sampled,
                 "tools": gateway.policy.tools,
+                "is_encrypted": gateway.cache.is_encrypted,
+                "is_screened": gateway.cache.is_screened,
                 "memory": msgspec.to_builtins(stats),
             },
             "store": await self._store_status(),

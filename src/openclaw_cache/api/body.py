@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from openclaw_cache.api.relay import Receive
 from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway.inflight import overloaded
 from openclaw_cache.types import Headers
 
 _MOST_DIGITS = 19
@@ -80,13 +81,7 @@ async def _read(receive: Receive, max_bytes: int, take: Callable[[int], bool]) -
         if num_bytes > max_bytes:
             raise _too_large(max_bytes)
         if not take(len(part)):
-            raise RequestError(
-                503,
-                "too much is in flight (server.max_inflight): try again in a moment",
-                kind="api_error",
-                code="overloaded",
-                retry_after_s=1,
-            )
+            raise overloaded("too much is in flight")
         parts.append(part)
         if not message.get("more_body"):
             return part if len(parts) == 1 else b"".join(parts)

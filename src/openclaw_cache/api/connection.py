@@ -88,6 +88,13 @@ class BoundedConnection(HttpToolsProtocol):
         self._expects_head = True
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        if self.cycle is None or self.cycle.response_complete:
+            super().send_400_response(msg)
+        else:
+            self._drop()  # a reply to an earlier request is being written: nothing may come between
+
     def pause_writing(self) -> None:
         """The client takes nothing more: give it a while."""
         super().pause_writing()

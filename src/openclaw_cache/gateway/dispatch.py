@@ -152,8 +152,10 @@ def client_credentials(call: Call) -> bytes | None:
 
 
 def _wrong_dialect(model: str, upstream: Upstream, vendor: Vendor) -> RequestError:
+    advice = f"an upstream that answers this API too can be configured a second time, with kind: {vendor}"
     if upstream.kind == "embedded":
         remedy = "the embedded engine answers POST /v1/chat/completions only"
+        advice = f"this path needs an upstream of kind: {vendor}"
     elif upstream.kind == "anthropic":
         remedy = "it speaks Anthropic's API: use POST /v1/messages"
     else:
@@ -161,7 +163,7 @@ def _wrong_dialect(model: str, upstream: Upstream, vendor: Vendor) -> RequestErr
     return RequestError(
         400,
         f"the model {model!r} is served by upstream {upstream.name!r}, and {remedy} (requests are not translated; "
-        f"an upstream that answers {vendor}'s API too can be configured a second time with its kind)",
+        f"{advice})",
         code="wrong_dialect",
         param="model",
     )

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from openclaw_cache.errors import RequestError
-from openclaw_cache.gateway.inflight import InFlightBytes
+from openclaw_cache.gateway.inflight import InFlightBytes, overloaded
 from openclaw_cache.types import Headers
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class Reader:
         budget.add(num_bytes - self._held_bytes)
         self._held_bytes = num_bytes
         if num_bytes > MAX_HELD_BYTES and budget.is_full:
-            raise _overloaded()
+            raise overloaded("too much is in flight for so long a reply that is no stream")
 
     def leave(self) -> None:
         """Give up this place."""
@@ -316,16 +316,6 @@ def _too_long() -> RequestError:
         f"the upstream's reply is longer than {MAX_WHOLE_BYTES >> 20} MiB: ask for a stream",
         kind="api_error",
         code="upstream_too_long",
-    )
-
-
-def _overloaded() -> RequestError:
-    return RequestError(
-        503,
-        "too much is in flight for so long a reply (server.max_inflight): try again in a moment, or ask for a stream",
-        kind="api_error",
-        code="overloaded",
-        retry_after_s=1,
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -88,6 +88,14 @@ class Prices:
             },
             str(shipped.as_of),
         )
+
+    def check_upstreams(self, names: Iterable[str]) -> None:
+        """Raises ConfigError where prices stand for an upstream that there is not."""
+        if unknown := self._upstreams.keys() - set(names):
+            raise ConfigError(
+                f"savings.prices_file: upstreams.{min(unknown)}: there is no upstream of this name; "
+                f"there are {', '.join(names)}"
+            )
 
     def of(self, model: str, upstream: str | None = None) -> Price | None:
         """The price of a model at an upstream; None where there is none. Cost: O(number of globs) at worst."""

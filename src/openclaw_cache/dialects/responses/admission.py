@@ -28,7 +28,9 @@ _NO_ANSWERS: Final = ("reasoning", "compaction")
 
 def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
     """Return None when a response may be stored, else one word that says why not (see REFUSALS)."""
-    if isinstance(reply, dict) and (reply.get("error") or reply.get("status") == "failed"):
+    if isinstance(reply, dict) and (
+        reply.get("error") or reply.get("status") == "failed" or reply.get("object") == "error"
+    ):
         return "error"
     if isinstance(reply, dict) and reply.get("background") is True:
         return "background"
