@@ -117,7 +117,13 @@ async def test_it_is_served_with_the_version_of_the_program(gateway: Served) -> 
 
 # Its schemas.
 
-_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+)
 _VALUES = st.recursive(
     _SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

@@ -116,6 +116,13 @@ class BoundedConnection(HttpToolsProtocol):
         # With a reset: else the kernel would keep what it has until the client takes it.
         sock = self.transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._drop()
+
+    def _drop(self) -> None:
+        """End the connection in the midst of a reply. It is closed before it says so: nothing may be written any more."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.abort()
 
     def _num_unread(self) -> int:
@@ -147,7 +154,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _refuse(self, status: bytes) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()  # a reply to an earlier request is being written: nothing may come between
+            self._drop()  # a reply to an earlier request is being written: nothing may come between
         elif not self.transport.is_closing():
             self.transport.write(b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
             self.transport.close()
