@@ -119,7 +119,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._drop()
 
     def _drop(self) -> None:
-        """End the connection in the midst of a reply. It is closed before it says so: nothing may be written any more."""
+        """End the connection in the midst of a reply. Nothing may be written any more, not even by who still tries."""
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
