@@ -115,7 +115,9 @@ def print_invalidated(done: dict[str, Any]) -> None:
 
 def _saved(by_layer: dict[str, int]) -> str:
     """Tokens that no model had to compute, in all and by the cache that had them."""
-    parts = ", ".join(f"{layer} cache {num_tokens:,}" for layer, num_tokens in by_layer.items())
+    names = {"result": "result cache", "flight": "shared replies", "kv": "kv cache"}
+    shown = {layer: n for layer, n in by_layer.items() if n or layer != "flight"}
+    parts = ", ".join(f"{names.get(layer, layer)} {num_tokens:,}" for layer, num_tokens in shown.items())
     return f"{sum(by_layer.values()):,} ({parts})"
 
 

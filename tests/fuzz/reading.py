@@ -142,8 +142,7 @@ def _chat_view(choices: list[dict[str, Json]]) -> View | None:
         if not isinstance(texts[0], str | list):
             return None
         calls = [
-            (call.get("id") or "", call["function"].get("name"), call["function"].get("arguments"))
-            for call in message.get("tool_calls") or []
+            (call.get("id") or "", *_function(call["function"])) for call in message.get("tool_calls") or []
         ]
         said.append((choice["index"], *texts, calls, choice.get("finish_reason")))
     is_good = bool(said) and all(
@@ -154,6 +153,11 @@ def _chat_view(choices: list[dict[str, Json]]) -> View | None:
         for _, text, _, refusal, calls, finish in said
     )
     return View(said, is_good)
+
+
+def _function(told: dict[str, Json]) -> tuple[Json, Json]:
+    """What a call says of its function; nothing is the same as no text."""
+    return told.get("name") or "", told.get("arguments") or ""
 
 
 def _is_whole_call(call: tuple[str, str, str]) -> bool:

@@ -194,6 +194,13 @@ def _fault_of_whole(case: RelayCase, reply: Reply) -> str | None:
         return None if same or had_begun else "an encoding that is unknown here, and not passed on as it came"
     if case.is_stream:
         truth, seen = case.truth(), of_whole(case.api, reply.body)
+        if (
+            truth is None and seen is None
+        ):  # what the events add up to is no reply, but that is what they add up to
+            told = sse_events(plain, is_whole=is_whole)
+            end = next((i for i, event in enumerate(told) if reading.is_end(case.api, event)), None)
+            is_ended = end is not None and not any(map(reading.is_error, told[: end + 1]))
+            return None if is_ended else "a whole reply of a stream that broke off"
         if seen is None or truth is None or truth.says != seen.says:
             return "a whole reply that says something else than the events"
         return None

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.running import RunningGateway
 from support.scripted_upstream import (
     DONE,
     Exchange,
@@ -188,21 +189,29 @@ async def test_a_model_that_is_no_text_is_refused_and_does_not_spoil_the_status(
 
 
 async def test_what_is_no_http_behind_a_request_puts_nothing_between_the_pieces_of_its_reply(
-    gateway: Served, upstream: ScriptedUpstream
+    tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     upstream.script = Gate(first=EVENTS % 200 + b"%x\r\n%b\r\n" % (len(FIRST), FIRST))
-    host, port = gateway.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    body = json.dumps(chat(stream=True)).encode()
-    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: %b\r\n" % host.encode())
-    writer.write(b"content-length: %d\r\n\r\n%b" % (len(body), body))
-    await reader.readuntil(FIRST)
-    writer.write(b"\x16\x03\x01 no HTTP\r\n\r\n")
-    rest = b""
-    with contextlib.suppress(ConnectionResetError):
-        rest = await reader.read()
-    writer.close()
+    process = RunningGateway(
+        tmp_path / "process", {"upstreams": [{"name": "o", "kind": "openai", "urls": [upstream.url]}]}
+    )
+    await asyncio.to_thread(process.start)
+    try:
+        host, port = process.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        body = json.dumps(chat(stream=True)).encode()
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: %b\r\n" % host.encode())
+        writer.write(b"content-length: %d\r\n\r\n%b" % (len(body), body))
+        await reader.readuntil(FIRST)
+        writer.write(b"\x16\x03\x01 no HTTP\r\n\r\n")
+        rest = b""
+        with contextlib.suppress(ConnectionResetError):
+            rest = await reader.read()
+        writer.close()
+    finally:
+        await asyncio.to_thread(process.__exit__)
     assert b"HTTP/1.1 400" not in rest
+    assert "Traceback" not in process.log()
 
 
 @pytest.mark.parametrize(

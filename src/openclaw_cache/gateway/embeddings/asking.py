@@ -16,7 +16,7 @@ from openclaw_cache.gateway.call import Call
 from openclaw_cache.gateway.embeddings.aside import aside
 from openclaw_cache.gateway.embeddings.fetch import Fetched
 from openclaw_cache.gateway.embeddings.reading import Reading
-from openclaw_cache.gateway.flight import Source
+from openclaw_cache.gateway.flight import MAX_HELD_BYTES, Source
 from openclaw_cache.gateway.inflight import InFlightBytes, overloaded
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.gateway.upstream_reply import with_body
@@ -150,7 +150,7 @@ async def _read(source: Source, inflight: InFlightBytes) -> bytes:
             body += part
             inflight.add(len(part))
             _check_length(len(body))
-            if inflight.is_full:
+            if len(body) > MAX_HELD_BYTES and inflight.is_full:
                 raise overloaded("too much is in flight for these embeddings")
         source.finish()
     except (RequestError, asyncio.CancelledError):
