@@ -45,28 +45,7 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
         loop.add_signal_handler(number, main.cancel)  # until the server takes over
     try:
         await app.start()
-        server = _Server(
-            uvicorn.Config(
-                app.asgi,
-                host=server_settings.host,
-                port=server_settings.port,
-                loop="none",
-                http=functools.partial(  # type: ignore[arg-type] # called like the class it stands for
-                    BoundedConnection, write_timeout_s=server_settings.write_timeout
-                ),
-                ssl_certfile=server_settings.tls_cert,
-                ssl_keyfile=server_settings.tls_key,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=max(1, round(server_settings.drain_timeout)),
-            ),
-            app,
-        )
+        server = _Server(_config(app, server_settings), app)
         announcing = asyncio.create_task(_announce(app, server, server_file, say))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.handle_exit, number, None)
@@ -87,6 +66,34 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
         if app.draining:
             _log.info("stopped")
         logs.flush()
+
+
+def _config(app: App, settings: ServerSettings) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app.asgi,
+        host=settings.host,
+        port=settings.port,
+        loop="none",
+        http=functools.partial(  # type: ignore[arg-type] # called like the class it stands for
+            BoundedConnection, write_timeout_s=settings.write_timeout
+        ),
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
+    )
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = (
+            ssl.TLSVersion.TLSv1_2
+        )  # the default is what a machine's OpenSSL was set to
+    return config
 
 
 def _check_tls(server: ServerSettings) -> None:

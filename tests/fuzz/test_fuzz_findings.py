@@ -109,6 +109,21 @@ async def test_content_that_is_no_text_is_not_stored(
     assert (await gateway.ask(headers=ONLY_IF_CACHED)).status == 504
 
 
+async def test_numbers_that_are_no_count_of_tokens_do_not_keep_a_reply_out_of_the_store(
+    tmp_path: Path, upstream: ScriptedUpstream
+) -> None:
+    usage = {"input_tokens": 2**64 - 1, "cache_read_input_tokens": 2**64 - 1, "output_tokens": 1}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Paris."}]}
+    upstream.script = says({**said, "stop_reason": "end_turn", "usage": usage})
+    asked, path = {"model": "m", "messages": [], "max_tokens": 9}, "/v1/messages"
+    async with served(tmp_path / "own", [upstream.url], upstream={"kind": "anthropic"}) as gateway:
+        first = await gateway.ask(asked, path=path)
+        await gateway.written()
+        gateway.forget_memory()
+        second = await gateway.ask(asked, path=path, headers=ONLY_IF_CACHED)
+    assert (second.is_hit, second.body) == (True, first.body)
+
+
 async def test_an_error_event_that_no_blank_line_follows_reaches_the_client(
     gateway: Served, upstream: ScriptedUpstream
 ) -> None:

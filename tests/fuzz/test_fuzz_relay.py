@@ -138,4 +138,4 @@ async def _play(run: Run, watched: Watched) -> None:
                 watched.visit(number, NUM_TO_SETTLE)
 
     await asyncio.gather(*(worker() for _ in range(NUM_AT_ONCE)))
-    assert not faults, "\n\n".join([*faults, watched.last_traceback()])
+    assert not faults, "\n\n".join([*faults, watched.last_traceback(), watched.warnings()])

@@ -60,6 +60,11 @@ class Watched:
         if self._settled_bytes is not None:
             assert rss < self._settled_bytes + self._max_growth_bytes, f"{rss >> 20} MiB resident"
 
+    def warnings(self) -> str:
+        """What its log says beside requests, the last of it."""
+        lines = [line for line in self.gateway.log().splitlines() if '"event":"request"' not in line]
+        return "\n".join(lines)[-4000:]
+
     def last_traceback(self) -> str:
         """The last traceback in its log; empty where there is none."""
         lines = [line for line in self.gateway.log().splitlines() if "Traceback" in line]

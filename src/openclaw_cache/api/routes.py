@@ -201,7 +201,14 @@ class Routes:
         own_id = request_id(scope["headers"])
         dialect = _MESSAGES if is_anthropic(scope) else _CHAT
         await send_error(send, error, dialect.error_body(error), own_id, extra)
-        log_refusal(scope["path"].removeprefix("/v1/").removeprefix("/"), error, own_id)
+        log_refusal(_label(scope["path"]), error, own_id)
+
+
+def _label(path: str) -> str:
+    """What the log calls an API: as for its successes; by its path where it is none of ours."""
+    if path.startswith("/admin/"):
+        return path[1:]
+    return "models" if path.startswith("/v1/models") else path
 
 
 def is_anthropic(scope: Scope) -> bool:

@@ -74,7 +74,7 @@ class UpstreamClient:
         request_timeout_s: float,
     ) -> None:
         self._name = name
-        self._tls: ssl.SSLContext | bool = True if ca_file is None else _trusting(ca_file, name)
+        self._tls = _trusting(ca_file, name)
         self._timeout = aiohttp.ClientTimeout(
             total=request_timeout_s, sock_connect=connect_timeout_s, sock_read=idle_timeout_s
         )
@@ -240,9 +240,12 @@ def slow(name: str) -> RequestError:
     )
 
 
-def _trusting(ca_file: Path, name: str) -> ssl.SSLContext:
+def _trusting(ca_file: Path | None, name: str) -> ssl.SSLContext:
+    """Trust the system's authorities, or those of `ca_file` alone."""
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=ca_file)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2  # the default is what a machine's OpenSSL was set to
+        return context
     except (OSError, ssl.SSLError) as e:
         why = e.strerror if not isinstance(e, ssl.SSLError) else "it is no PEM file with certificates"
         raise ConfigError(

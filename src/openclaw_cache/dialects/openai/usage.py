@@ -19,13 +19,8 @@ OpenRouter), `cache_creation_input_tokens` in them (Qwen) or beside them (LiteLL
 
 from __future__ import annotations
 
-from typing import Final
-
-from openclaw_cache.dialects.usage import Usage
+from openclaw_cache.dialects.usage import MOST_TOKENS, Usage
 from openclaw_cache.types import Json
-
-_MOST_TOKENS: Final = 10**9
-"""No prompt is that long: a larger number is no count of tokens."""
 
 
 def usage_of(usage: dict[str, Json]) -> Usage | None:
@@ -86,4 +81,4 @@ def _reasoning(usage: dict[str, Json], default: int) -> int:
 
 def _counts(fields: dict[str, Json]) -> dict[str, int]:
     """Those fields that are a count of tokens: in one pass, since every reply on its way pays for it."""
-    return {name: n for name, n in fields.items() if type(n) is int and 0 <= n <= _MOST_TOKENS}  # no booleans
+    return {name: n for name, n in fields.items() if type(n) is int and 0 <= n <= MOST_TOKENS}  # no booleans
