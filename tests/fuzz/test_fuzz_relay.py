@@ -26,7 +26,7 @@ SECRET = "heron-secret"
 
 def config(url: str) -> dict[str, Any]:
     """Both kinds of upstream at one address; small bounds, so that they are met."""
-    common = {"urls": [url], "idle_timeout": "1s", "retries": 0}
+    common = {"urls": [url], "idle_timeout": "5s", "retries": 0}
     return {
         "server": {"ping_interval": "200ms", "max_body": "20MB"},
         "upstreams": [
