@@ -19,6 +19,7 @@ check: $(VENV)/.installed-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/audit.py
 
 coverage: $(VENV)/.installed-test
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
@@ -36,15 +37,15 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) --editable '.[engine,test]'
+	$(PIP) --editable '.[engine,screen,test]'
 	touch $@
 
 $(VENV)/.installed-check: $(VENV)/.installed-test
-	$(PIP) --editable '.[engine,test,check]'
+	$(PIP) --editable '.[engine,screen,test,check]'
 	touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed-test
-	$(PIP) --editable '.[engine,test,bench]'
+	$(PIP) --editable '.[engine,screen,test,bench]'
 	touch $@
 
 clean:

@@ -116,7 +116,7 @@ class AdminClient:
                 raise self._refused(reply)
             yield reply
         except (OSError, http.client.HTTPException) as e:
-            raise UnreachableError(f"cannot reach {self.url}: {e}") from None
+            raise UnreachableError(f"cannot reach {self.url}: {e}{_advice(e)}") from None
         finally:
             connection.close()
 
@@ -125,7 +125,9 @@ class AdminClient:
             context = ssl.create_default_context(cafile=self.ca_file)
         except (OSError, ssl.SSLError) as e:
             raise ConfigError(f"cannot read certificates from {self.ca_file}: {e}") from None
-        context.check_hostname = not self.is_here  # it is made out to a name, and we go to loopback
+        if self.is_here:
+            context.check_hostname = False  # it is made out to a name, and we go to loopback
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # its authority need not be known here
         return context
 
     def _refused(self, reply: http.client.HTTPResponse) -> RefusedError:
@@ -139,6 +141,14 @@ class AdminClient:
             return json.loads(raw)
         except ValueError:  # something else listens there now
             raise UnreachableError(f"{self.url} is not an openclaw-cache server") from None
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return ": OPENCLAW_CACHE_CA_FILE can name the file of the authority that signed it"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return ": if it speaks TLS, write https://"
+    return ""
 
 
 def _is_http(url: str) -> bool:

@@ -88,6 +88,7 @@ class App:
             raise ConfigError(f"server.data_dir: cannot create {server.data_dir}: {e}") from None
         secret = fleet_secret.load_or_create(server.secret_file or server.data_dir / "secret")
         prices = Prices.load(self.settings.savings.prices_file)
+        prices.check_upstreams([u.name for u in self.settings.upstreams])
         codec = EntryCodec(secret, self._cipher())
         screen = self._screen()
         await authenticator.start()
@@ -100,6 +101,18 @@ class App:
         gateway = self._build_gateway(secret, store, codec, screen, upstreams, inflight, exclusive=is_own)
         self.gateway = gateway
         self._stack.push_async_callback(gateway.cache.aclose, FLUSH_TIMEOUT_S)
+        self.asgi = self._build_routes(gateway, authenticator, store, embedded, upstreams, prices)
+
+    def _build_routes(
+        self,
+        gateway: Gateway,
+        authenticator: auth.Authenticator,
+        store: RemoteStore,
+        embedded: EmbeddedValkey | None,
+        upstreams: list[Upstream],
+        prices: Prices,
+    ) -> Routes:
+        server = self.settings.server
         kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
         for kv_pod in kv_pods.values():
             self._stack.push_async_callback(kv_pod.aclose)
@@ -114,13 +127,12 @@ class App:
             store_fault=lambda: self._store_fault,
             kv=kv,
             authenticator=authenticator,
-            inflight=inflight,
             book=book,
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
-        door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), inflight)
+        door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), gateway.inflight)
         account = Account(self.metrics, prices, book)
-        self.asgi = Routes(
+        return Routes(
             answering=Answering(gateway, door, account),
             embedding=Embedding(self._embeddings(gateway), gateway.dispatch, door, account),
             passthrough=Passthrough(upstreams, door, self.metrics),
@@ -189,6 +201,7 @@ class App:
             store_timeout_s=gateway.store_timeout_s,
             on_degraded=self._degraded,
             outdated_at=gateway.outdated_at,
+            inflight=gateway.inflight,
         )
         gateway.on_invalidate = embeddings.fetches.close
         return embeddings

@@ -7,6 +7,7 @@ import functools
 import ipaddress
 import os
 import signal
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from openclaw_cache.api.connection import BoundedConnection
 from openclaw_cache.app import App
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.observe import logs
+from openclaw_cache.settings import Server as ServerSettings
 from openclaw_cache.settings import Settings
 
 SERVER_FILE = "server.json"
@@ -34,6 +36,7 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
     """
     logs.configure()
     server_settings = settings.server
+    _check_tls(server_settings)
     app = App(settings, say, os.environ if env is None else env)
     server_file = server_settings.data_dir / SERVER_FILE
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
@@ -42,28 +45,7 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
         loop.add_signal_handler(number, main.cancel)  # until the server takes over
     try:
         await app.start()
-        server = _Server(
-            uvicorn.Config(
-                app.asgi,
-                host=server_settings.host,
-                port=server_settings.port,
-                loop="none",
-                http=functools.partial(  # type: ignore[arg-type] # called like the class it stands for
-                    BoundedConnection, write_timeout_s=server_settings.write_timeout
-                ),
-                ssl_certfile=server_settings.tls_cert,
-                ssl_keyfile=server_settings.tls_key,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=max(1, round(server_settings.drain_timeout)),
-            ),
-            app,
-        )
+        server = _Server(_config(app, server_settings), app)
         announcing = asyncio.create_task(_announce(app, server, server_file, say))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.handle_exit, number, None)
@@ -84,6 +66,49 @@ async def serve(settings: Settings, say: Callable[[str], None], env: Mapping[str
         if app.draining:
             _log.info("stopped")
         logs.flush()
+
+
+def _config(app: App, settings: ServerSettings) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app.asgi,
+        host=settings.host,
+        port=settings.port,
+        loop="none",
+        http=functools.partial(  # type: ignore[arg-type] # called like the class it stands for
+            BoundedConnection, write_timeout_s=settings.write_timeout
+        ),
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
+    )
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = (
+            ssl.TLSVersion.TLSv1_2
+        )  # the default is what a machine's OpenSSL was set to
+    return config
+
+
+def _check_tls(server: ServerSettings) -> None:
+    """Try the files of the listener before anything is started. Raises ConfigError."""
+    if server.tls_cert is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            server.tls_cert, server.tls_key, password=b""
+        )  # without it, OpenSSL would ask at the terminal
+    except (OSError, ssl.SSLError) as e:
+        raise ConfigError(
+            f"server.tls_cert, server.tls_key: {server.tls_cert} and {server.tls_key} are not a certificate (PEM, with "
+            f"its chain) and its own, unencrypted key: {e.strerror or e}"
+        ) from None
 
 
 class _Server(uvicorn.Server):

@@ -22,6 +22,8 @@ from openclaw_cache.units import parse_duration, parse_ratio, parse_size, parse_
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 _MOST_BYTES = 2**60
+_MOST_BUDGET = 2**60  # `status` shows 64 bits
+_MOST_TTL_S = 100 * 365 * 86_400.0  # a store counts milliseconds in 64 bits, and refuses what does not fit
 SizeOrAuto = Annotated[int | Literal["auto"], BeforeValidator(parse_size_or_auto)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Ratio = Annotated[float, BeforeValidator(parse_ratio)]
@@ -34,6 +36,8 @@ class _Section(BaseModel):
 
 
 def _expanded(path: Path | None) -> Path | None:
+    if path is not None and "\0" in str(path):
+        raise ValueError("a path cannot have a NUL character in it")
     try:
         return path.expanduser().absolute() if path is not None else None
     except RuntimeError:  # a user without an entry in passwd, as in many containers, and HOME unset
@@ -46,23 +50,30 @@ class Budgets(_Section):
     Tokens are those that an upstream was asked for: what the cache answers costs none.
     """
 
-    requests_per_minute: int | None = Field(None, gt=0)
-    tokens_per_minute: int | None = Field(None, gt=0)
-    tokens_per_day: int | None = Field(None, gt=0)
-    max_concurrent: int | None = Field(None, gt=0)
+    requests_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
+    tokens_per_minute: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
+    tokens_per_day: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
+    max_concurrent: int | None = Field(None, gt=0, le=_MOST_BUDGET, strict=True)
 
 
 class ApiKey(_Section):
     """One client key and what it may use. Exactly one of `key`, `key_sha256`, `key_env` is set."""
 
     key: str | None = Field(None, repr=False, min_length=1)
-    key_sha256: str | None = Field(None, repr=False, pattern=r"^[0-9a-fA-F]{64}$")
+    key_sha256: str | None = Field(None, repr=False)
     key_env: str | None = None
     namespace: str = Field("default", pattern=NAME_PATTERN)
     agents: list[str] = ["*"]
     models: list[str] = ["*"]
     cache: list[Literal["read", "write"]] = ["read", "write"]
     budgets: Budgets = Budgets()
+
+    @field_validator("key_sha256")
+    @classmethod
+    def _is_a_hash(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+            raise ValueError('must be the 64 hex digits that printf %s "$KEY" | sha256sum prints')
+        return value
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> ApiKey:
@@ -217,7 +228,7 @@ class ResultCacheSettings(_Section):
 
     enabled: bool = True
     max_memory: Size = Field(256 * 10**6, ge=0)
-    ttl: Duration = Field(86400.0, gt=0)
+    ttl: Duration = Field(86400.0, gt=0, le=_MOST_TTL_S)
     sampled: Literal["cache", "bypass"] = "cache"
     tools: Literal["bypass", "cache"] = "bypass"
     ignore: list[Literal["user", "metadata"]] = []

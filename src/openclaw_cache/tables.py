@@ -51,7 +51,9 @@ def print_status(shown: dict[str, Any]) -> None:
     for upstream in shown["upstreams"]:
         for name, value in kv_tables.status_rows(upstream.get("kv")):
             table.add_row(f"kv {printable(upstream['name'])}{name}", printable(value))
-    table.add_row("store", printable(_store(store)))
+    kept = [("encrypted", "is_encrypted"), ("screened", "is_screened")]
+    how = "".join(f", {word}" for word, field in kept if shown["result_cache"][field])
+    table.add_row("store", printable(_store(store) + how))
     degraded = ", ".join(f"{what} {count:,}" for what, count in shown["degraded"].items() if count)
     table.add_row("degraded", degraded or "never")
     out.print(table)
@@ -113,7 +115,9 @@ def print_invalidated(done: dict[str, Any]) -> None:
 
 def _saved(by_layer: dict[str, int]) -> str:
     """Tokens that no model had to compute, in all and by the cache that had them."""
-    parts = ", ".join(f"{layer} cache {num_tokens:,}" for layer, num_tokens in by_layer.items())
+    names = {"result": "result cache", "flight": "shared replies", "kv": "kv cache"}
+    shown = {layer: n for layer, n in by_layer.items() if n or layer != "flight"}
+    parts = ", ".join(f"{names.get(layer, layer)} {num_tokens:,}" for layer, num_tokens in shown.items())
     return f"{sum(by_layer.values()):,} ({parts})"
 
 

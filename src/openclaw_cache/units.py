@@ -13,12 +13,13 @@ _SIZE_UNITS = {
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_MOST_INT = 10**300  # beyond it float() has no answer
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 
 
 def parse_size(value: object) -> int:
     """Bytes from `256MB`, `1.5 GiB`, `4096` or a share of this machine's memory, `5%`."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_INT:
         number, unit = float(value), ""
     elif isinstance(value, str) and (m := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*|%)\s*", value)):
         number, unit = float(m[1]), m[2].upper()
@@ -41,7 +42,7 @@ def parse_size_or_auto(value: object) -> int | Literal["auto"]:
 def parse_ratio(value: object) -> float:
     """A share in 0–1 from `80%` or `0.8`."""
     ratio = math.nan
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST_INT:
         ratio = float(value)
     elif isinstance(value, str) and (m := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", value)):
         ratio = float(m[1]) / 100 if m[2] else float(m[1])
@@ -53,7 +54,7 @@ def parse_ratio(value: object) -> float:
 def parse_duration(value: object) -> float:
     """Seconds from `24h`, `1h30m`, `500ms`, or a bare number of seconds."""
     seconds = math.nan
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST_INT:
         seconds = float(value)
     elif isinstance(value, str):
         text = value.replace(" ", "")

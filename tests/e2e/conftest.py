@@ -33,5 +33,5 @@ def gateway(fresh_data_dir: Callable[[], Path]) -> Iterator[RunningGateway]:
 
 @pytest.fixture(scope="session")
 def node_sdk() -> NodeSdk:
-    """The OpenAI Node SDK."""
+    """The Node SDKs of OpenAI and Anthropic."""
     return installed()

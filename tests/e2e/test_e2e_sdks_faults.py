@@ -4,8 +4,8 @@ the upstream sees of a client that leaves.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -52,15 +52,15 @@ def cut(reply: VendorReply) -> VendorReply:
     return replace(reply, frames=reply.frames[:-2])
 
 
-@contextlib.contextmanager
-def held(upstream: VendorUpstream) -> Iterator[None]:
-    """Meanwhile streams stop in their middle."""
-    upstream.gone.clear()
-    upstream.holds = True
-    try:
-        yield
-    finally:
-        upstream.holds = False
+async def leaves(upstream: VendorUpstream, asking: Coroutine[Any, Any, Any]) -> None:
+    """A client goes away while it waits for the head of its reply; the upstream must see it go."""
+    with upstream.holding("head"):
+        task = asyncio.create_task(asking)
+        assert await asyncio.to_thread(upstream.held.wait, GONE_S)
+        task.cancel()
+        assert await asyncio.to_thread(upstream.gone.wait, GONE_S)
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 class TestOpenai:
@@ -163,7 +163,7 @@ class TestOpenai:
     def test_closing_a_stream_frees_the_upstream(
         self, api: str, site: VendorSite, chat: dict[str, Any]
     ) -> None:
-        with openai_sdk(site) as client, held(site.openai):
+        with openai_sdk(site) as client, site.openai.holding("middle"):
             stream: Any
             if api == "chat":
                 stream = client.chat.completions.create(**chat, stream=True)
@@ -172,6 +172,14 @@ class TestOpenai:
             next(iter(stream))
             stream.close()
             assert site.openai.gone.wait(GONE_S)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    async def test_leaving_before_the_reply_begins_frees_the_upstream(
+        self, stream: bool, site: VendorSite, chat: dict[str, Any]
+    ) -> None:
+        url = f"{site.gateway.url}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="sk-mine", max_retries=0) as client:
+            await leaves(site.openai, client.chat.completions.create(**chat, stream=stream))
 
 
 class TestAnthropic:
@@ -256,7 +264,15 @@ class TestAnthropic:
             assert raw.headers["cache-status"] == STORED
 
     def test_closing_a_stream_frees_the_upstream(self, site: VendorSite, message: dict[str, Any]) -> None:
-        with anthropic_sdk(site) as client, held(site.anthropic):
+        with anthropic_sdk(site) as client, site.anthropic.holding("middle"):
             with client.messages.stream(**message) as stream:
                 next(iter(stream))
             assert site.anthropic.gone.wait(GONE_S)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    async def test_leaving_before_the_reply_begins_frees_the_upstream(
+        self, stream: bool, site: VendorSite, message: dict[str, Any]
+    ) -> None:
+        url = site.gateway.url
+        async with anthropic.AsyncAnthropic(base_url=url, api_key="sk-mine", max_retries=0) as client:
+            await leaves(site.anthropic, client.messages.create(**message, stream=stream))

@@ -114,7 +114,7 @@ def whole_chat(client: openai.OpenAI, body: dict[str, Any]) -> tuple[str | None,
 def streamed_chat(client: openai.OpenAI, body: dict[str, Any]) -> tuple[Any, set[str]]:
     """What the SDK's own accumulator makes of a stream, and the kinds of its events."""
     with client.chat.completions.stream(**body, stream_options={"include_usage": True}) as stream:
-        kinds = {event.type for event in stream}
+        kinds = {str(event.type) for event in stream}
         return stream.get_final_completion().model_dump(), kinds
 
 

@@ -1,8 +1,8 @@
 """How long a fuzzer runs, and from which seed. Every case can be made again from the seed and its number alone.
 
-    OPENCLAW_CACHE_TEST_FUZZ_SECONDS=600    how long (default: what the test says)
-    OPENCLAW_CACHE_TEST_FUZZ_SEED=abc       the seed (default: a new one, which is printed)
-    OPENCLAW_CACHE_TEST_FUZZ_CASE=17        only this case of it
+OPENCLAW_CACHE_TEST_FUZZ_SECONDS=600    how long (default: what the test says)
+OPENCLAW_CACHE_TEST_FUZZ_SEED=abc       the seed (default: a new one, which is printed)
+OPENCLAW_CACHE_TEST_FUZZ_CASE=17        only this case of it
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 Json = Any
+OPENAI: Final = {"chat", "completions", "responses", "embeddings"}
 Event = tuple[str, bytes]
 """An event's type, `message` where its sender names none, and its payload."""
 
@@ -86,14 +87,15 @@ def is_error(event: Event) -> bool:
     """Whether an event tells of a failure."""
     kind, data = event
     told = an_object(data) or {}
-    return kind == "error" or bool(told.get("error")) or told.get("type") in ("error", "response.failed")
+    names = (told.get("type"), told.get("object"))
+    return kind == "error" or bool(told.get("error")) or "error" in names or "response.failed" in names
 
 
 # What a stream says.
 
 
 def of_stream(api: str, events: Sequence[Event]) -> View | None:
-    """What the events up to the one that ends the stream add up to; None where they do not, or one tells of an error."""
+    """What the events up to the one that ends the stream add up to; None where they do not, or one is an error."""
     end = next((i for i, event in enumerate(events) if is_end(api, event)), None)
     if end is None or any(is_error(event) for event in events[: end + 1]):
         return None
@@ -137,18 +139,36 @@ def _chat_view(choices: list[dict[str, Json]]) -> View | None:
     for choice in choices:
         message = choice["message"]
         texts = [message.get(name) or "" for name in ("content", "reasoning_content", "refusal")]
-        if not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts[0], str | list):
             return None
         calls = [
-            (call.get("id") or "", call["function"]["name"], call["function"]["arguments"])
-            for call in message.get("tool_calls") or []
+            (call.get("id") or "", *_function(call["function"])) for call in message.get("tool_calls") or []
         ]
         said.append((choice["index"], *texts, calls, choice.get("finish_reason")))
     is_good = bool(said) and all(
-        finish in ("stop", "tool_calls") and not refusal and (text or calls)
+        finish in ("stop", "tool_calls")
+        and not refusal
+        and (text or calls)
+        and all(map(_is_whole_call, calls))
         for _, text, _, refusal, calls, finish in said
     )
     return View(said, is_good)
+
+
+def _function(told: dict[str, Json]) -> tuple[Json, Json]:
+    """What a call says of its function; nothing is the same as no text."""
+    return told.get("name") or "", told.get("arguments") or ""
+
+
+def _is_whole_call(call: tuple[str, str, str]) -> bool:
+    """Whether a tool call has a name, and its arguments are JSON."""
+    _, name, arguments = call
+    try:
+        return bool(name) and (
+            not isinstance(arguments, str) or bool(str(loads(arguments.encode() or b"{}")))
+        )
+    except (ValueError, RecursionError):
+        return False
 
 
 def _completions_stream(chunks: list[dict[str, Json]]) -> View | None:
@@ -158,7 +178,9 @@ def _completions_stream(chunks: list[dict[str, Json]]) -> View | None:
             own = choices.setdefault(choice.get("index", 0), ["", None])
             own[0] += choice.get("text") or ""
             own[1] = choice.get("finish_reason") or own[1]
-    return _completions_view([{"index": i, "text": t, "finish_reason": f} for i, (t, f) in sorted(choices.items())])
+    return _completions_view(
+        [{"index": i, "text": t, "finish_reason": f} for i, (t, f) in sorted(choices.items())]
+    )
 
 
 def _completions_view(choices: list[dict[str, Json]]) -> View:
@@ -184,18 +206,24 @@ def _responses_view(reply: dict[str, Json]) -> View:
     output, status = reply["output"], reply["status"]
     is_whole = status == "completed" and all(item.get("status") in (None, "completed") for item in output)
     texts = [part["text"] for item in output if item["type"] == "message" for part in item["content"]]
-    return View((output, status), is_whole and any(texts) and not reply.get("error"))
+    has_call = any(item["type"] not in ("message", "reasoning") for item in output)
+    return View((output, status), is_whole and (has_call or any(texts)) and not reply.get("error"))
 
 
 def _messages_stream(events: list[dict[str, Json]]) -> View | None:
     told = [event for event in events if event["type"] != "ping"]
+    ends = [
+        event for event in told if event["type"] == "message_delta"
+    ]  # one or more, the documentation says
     kinds = [event["type"] for event in told]
-    if kinds[0] != "message_start" or kinds[-2:] != ["message_delta", "message_stop"]:
+    if kinds[0] != "message_start" or kinds[-1 - len(ends) :] != ["message_delta"] * len(ends) + [
+        "message_stop"
+    ]:
         return None
     content: list[dict[str, Json]] = []
     open_block: dict[str, Json] | None = None
     written = ""
-    for event in told[1:-2]:
+    for event in told[1 : -1 - len(ends)]:
         match event["type"]:
             case "content_block_start" if open_block is None and event["index"] == len(content):
                 open_block, written = dict(event["content_block"]), ""
@@ -219,14 +247,15 @@ def _messages_stream(events: list[dict[str, Json]]) -> View | None:
                 open_block = None
             case _:
                 return None
-    message = {**told[0]["message"], **told[-2]["delta"], "content": content}
-    message["usage"] = {**(message.get("usage") or {}), **(told[-2].get("usage") or {})}
+    message = {**told[0]["message"], **ends[-1]["delta"], "content": content}
+    message["usage"] = {**(message.get("usage") or {}), **(ends[-1].get("usage") or {})}
     return None if open_block is not None else _messages_view(message)
 
 
 def _messages_view(reply: dict[str, Json]) -> View:
     content, stop = reply["content"], reply["stop_reason"]
-    has_answer = any(block["type"] == "tool_use" or block.get("text") for block in content)
+    asides = ("text", "thinking", "redacted_thinking")
+    has_answer = any(block["type"] not in asides or block.get("text") for block in content)
     has_usage = isinstance(reply["usage"]["output_tokens"], int)
     is_message = reply.get("type", "message") == "message" and reply.get("role", "assistant") == "assistant"
     is_good = stop in ("end_turn", "stop_sequence", "tool_use") and has_answer and has_usage and is_message
@@ -247,7 +276,9 @@ _OF_STREAM: Final[dict[str, Callable[[list[dict[str, Json]]], View | None]]] = {
 def of_whole(api: str, body: bytes) -> View | None:
     """What a body says; None where it is no reply."""
     reply = an_object(body)
-    if reply is None or reply.get("error") or reply.get("type") == "error" or reply.get("object") == "error":
+    if reply is None or reply.get("error"):
+        return None
+    if reply.get("type") == "error" or (api in OPENAI and reply.get("object") == "error"):
         return None
     try:
         match api:
@@ -282,13 +313,10 @@ def _embeddings_view(body: bytes) -> View | None:
     return View(vectors, bool(vectors) and len({len(vector) for vector in vectors}) == 1)
 
 
-ERROR_KEYS: Final = {"chat", "completions", "responses", "embeddings"}
-
-
 def is_error_object(api: str, body: bytes) -> bool:
     """Whether a body is the API's own error object, as its SDKs read it."""
     told = an_object(body)
     error = (told or {}).get("error")
     if told is None or not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return False
-    return api in ERROR_KEYS or told.get("type") == "error"
+    return api in OPENAI or told.get("type") == "error"

@@ -14,7 +14,17 @@ Event = tuple[str | None, bytes]
 
 WORDS: Final = (
     *("Zu Köln ", "🏰", "答案", " ", "\n", "\n\n", "data: [DONE]\n\n", "[DONE]", '"error"', '{"error": {}}'),
-    *("\r", "\\", '"', "\u2028", "event: error", '"usage":null}', "message_stop", "response.completed", "é" * 40),
+    *(
+        "\r",
+        "\\",
+        '"',
+        "\u2028",
+        "event: error",
+        '"usage":null}',
+        "message_stop",
+        "response.completed",
+        "é" * 40,
+    ),
 )
 """Texts that a careless reader takes for something of the protocol."""
 
@@ -94,9 +104,7 @@ def _chat(rng: random.Random, nonce: str) -> Said:
         head = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
         message["tool_calls"] = [{**head, "function": {"name": "weather", "arguments": arguments}}]
         deltas.append({"tool_calls": [{"index": 0, **head}]})
-        deltas += [
-            {"tool_calls": [{"index": 0, "function": {"arguments": a}}]} for a in _cut(rng, arguments)
-        ]
+        deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": a}}]} for a in _cut(rng, arguments)]
     top = {"id": f"chatcmpl-{rng.randrange(10**6)}", "created": 1_700_000_000, "model": "m"}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     whole = {**top, "object": "chat.completion", "choices": [choice], "usage": _USAGE}
@@ -204,7 +212,9 @@ def _count_tokens(rng: random.Random, nonce: str) -> Said:
 def _embeddings(rng: random.Random, nonce: str) -> Said:
     vectors = [[round(rng.uniform(-1, 1), rng.randrange(1, 17)) for _ in range(4)] for _ in range(3)]
     data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
-    return Said({"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": 9, "total_tokens": 9}})
+    return Said(
+        {"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": 9, "total_tokens": 9}}
+    )
 
 
 _MAKERS: Final[dict[str, Callable[[random.Random, str], Said]]] = {
@@ -225,10 +235,12 @@ def rendered(events: Sequence[Event], rng: random.Random) -> list[bytes]:
     for kind, data in events:
         lines = [] if kind is None else [b"event:" + space + kind.encode()]
         if rng.random() < 0.05:
-            lines.insert(rng.randrange(len(lines) + 1), rng.choice((b": ping", b":", b"id: 7", b"retry: 10", b"x")))
+            lines.insert(
+                rng.randrange(len(lines) + 1), rng.choice((b": ping", b":", b"id: 7", b"retry: 10", b"x"))
+            )
         payloads = [data]
         if rng.random() < 0.03 and data.startswith(b"{"):
-            payloads = json.dumps(json.loads(data), ensure_ascii=False, indent=1).encode().split(b"\n")
+            payloads = json.dumps(json.loads(data), indent=1).encode().split(b"\n")
         lines += [b"data:" + space + payload for payload in payloads]
         found.append(end.join(lines) + end + end)
     return found

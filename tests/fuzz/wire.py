@@ -32,6 +32,11 @@ class Reply:
         return found[0] if found else None
 
     @property
+    def cache_status(self) -> str | None:
+        """What the cache that is nearest says: the last member of the list (RFC 9211, §2)."""
+        return next((value for key, value in reversed(self.headers) if key == "cache-status"), None)
+
+    @property
     def kind(self) -> str:
         """The content type without its parameters."""
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
@@ -113,17 +118,21 @@ async def read_reply(reader: asyncio.StreamReader, *, is_head: bool = False) -> 
         if coding is not None:
             await _read_chunks(reader, parts)
         elif length is not None:
-            while (left := int(length) - sum(map(len, parts))) > 0:
-                part = await reader.read(min(left, 2**16))
-                if not part:
-                    raise asyncio.IncompleteReadError(b"", left)
-                parts.append(part)
+            await _read_length(reader, int(length), parts)
         else:
             parts.append(await reader.read())
     except (asyncio.IncompleteReadError, ConnectionError):
         reply.is_whole = False
     reply.body = b"".join(parts)
     return reply
+
+
+async def _read_length(reader: asyncio.StreamReader, length: int, parts: list[bytes]) -> None:
+    while (left := length - sum(map(len, parts))) > 0:
+        part = await reader.read(min(left, 2**16))
+        if not part:
+            raise asyncio.IncompleteReadError(b"", left)
+        parts.append(part)
 
 
 async def _read_chunks(reader: asyncio.StreamReader, parts: list[bytes]) -> None:

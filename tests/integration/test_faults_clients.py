@@ -77,11 +77,11 @@ async def half_a_body(exchange: Exchange) -> None:
 
 
 @each_dialect
-@pytest.mark.parametrize("reply", [Gate(), half_a_body], ids=["before the head", "inside the body"])
+@pytest.mark.parametrize("reply", [Gate, lambda: half_a_body], ids=["before the head", "inside the body"])
 async def test_a_client_that_leaves_closes_its_upstream_within_a_second_and_frees_its_place(
     gateway: Served, upstream: ScriptedUpstream, wire: Wire, reply: Any
 ) -> None:
-    upstream.script = reply
+    upstream.script = reply()
     task = asyncio.create_task(ask(gateway, wire, headers=ONE))
     call = await upstream.called()
     await asyncio.sleep(0.1)

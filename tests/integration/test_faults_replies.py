@@ -12,7 +12,7 @@ import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 import pytest
 
 from support.fault_scripts import (

@@ -9,16 +9,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from support.fault_scripts import (
-    CHAT,
     COMPLETIONS,
-    MESSAGES,
+    ERRORS,
     RESPONSES,
     STREAMING,
     TEXT,
@@ -32,7 +28,7 @@ from support.fault_scripts import (
     whole_bytes,
     wired,
 )
-from support.scripted_upstream import Exchange, Script, ScriptedUpstream, event, says, sends
+from support.scripted_upstream import Exchange, Gate, ScriptedUpstream, event, says, sends
 from support.served import Served
 
 each_dialect = pytest.mark.parametrize("wire", STREAMING, ids=lambda wire: wire.name)
@@ -116,12 +112,6 @@ async def test_the_idle_timeout_runs_from_event_to_event(
     idle = {"idle_timeout": "800ms"}  # and 1 s or more in all
     async with wired(tmp_path, upstream.url, upstream=idle) as gateway:
         assert text_in(wire, await ask(gateway, wire, stream=True)) == TEXT
-
-
-ERRORS = {
-    "openai": {"error": {"message": "out of memory", "type": "server_error", "param": None, "code": None}},
-    "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "out of memory"}},
-}
 
 
 @but_chat
@@ -222,6 +212,28 @@ async def test_what_follows_the_end_is_no_part_of_the_reply(
     stored = await ask(gateway, wire)
     assert stored.is_hit
     assert text_in(wire, stored) == "Paris"
+
+
+@but_chat
+async def test_silence_is_bridged_by_comments_before_the_head_and_an_error_after_them_is_an_event(
+    tmp_path: Path, upstream: ScriptedUpstream, wire: Wire
+) -> None:
+    async with wired(tmp_path, upstream.url, server__ping_interval="50ms") as gateway:
+        for number, then in enumerate((answers(wire), says(ERRORS[wire.vendor], status=529)), 1):
+            upstream.script = gate = Gate(then)
+            asking = asyncio.create_task(ask(gateway, wire, f"question {number}", stream=True))
+            await upstream.called(number)
+            await asyncio.sleep(0.3)
+            gate.open()
+            streamed = await asking
+            assert streamed.status == 200
+            assert streamed.body.startswith(b": ping\n\n: ping\n\n")
+            if number == 1:
+                assert streamed.body.replace(b": ping\n\n", b"") == b"".join(wire.events(TEXT))
+            else:
+                assert wire.error_at_end(streamed) == "out of memory"
+        assert await is_stored(gateway, wire, "question 1")
+        assert not await is_stored(gateway, wire, "question 2")
 
 
 @but_chat
@@ -349,46 +361,6 @@ async def test_a_reply_that_was_cut_at_a_length_nobody_asked_for_is_given_but_no
     upstream.script = says(wire.cut(TEXT))
     assert text_in(wire, await ask(gateway, wire, stream=wants_stream)) == TEXT
     assert not await is_stored(gateway, wire)
-
-
-# As the official SDKs see it.
-
-
-def broken_streams(wire: Wire) -> list[Script]:
-    *events, _ = wire.events(TEXT)
-    failure = b"event: error\n" + event(ERRORS[wire.vendor])
-    return [breaks_after(events, "close"), sends(*events, failure)]
-
-
-async def drain(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-@pytest.mark.parametrize("wire", [CHAT, COMPLETIONS, RESPONSES], ids=lambda wire: wire.name)
-async def test_openais_sdk_raises_where_a_stream_broke(
-    gateway: Served, upstream: ScriptedUpstream, wire: Wire
-) -> None:
-    async with openai.AsyncOpenAI(base_url=gateway.url + "/v1", api_key="k", max_retries=0) as sdk:
-        for upstream.script in broken_streams(wire):
-            resource: Any = {
-                CHAT.name: sdk.chat.completions,
-                COMPLETIONS.name: sdk.completions,
-                RESPONSES.name: sdk.responses,
-            }[wire.name]
-            stream = await resource.create(**wire.body(stream=True))
-            with pytest.raises(openai.APIError):
-                await drain(stream)
-
-
-async def test_anthropics_sdk_raises_where_a_stream_broke(
-    gateway: Served, upstream: ScriptedUpstream
-) -> None:
-    async with anthropic.AsyncAnthropic(base_url=gateway.url, api_key="k", max_retries=0) as sdk:
-        for upstream.script in broken_streams(MESSAGES):
-            stream: Any = await sdk.messages.create(**MESSAGES.body(stream=True))
-            with pytest.raises(anthropic.APIError):
-                await drain(stream)
 
 
 @each_dialect

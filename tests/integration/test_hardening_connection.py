@@ -86,3 +86,19 @@ async def test_a_reply_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPat
             assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200")
             await asyncio.sleep(0.1)
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "answer"), [(65_536, b"HTTP/1.1 200 "), (65_537, b"HTTP/1.1 431 ")], ids=["64 kiB", "more"]
+)
+async def test_a_head_that_comes_at_once_is_bounded_as_one_that_comes_in_pieces(
+    num_bytes: int, answer: bytes
+) -> None:
+    """Up to the blank line that ends it. The event loop may hand over 256 kB in one piece."""
+    start = REQUEST[:-2] + b"x: "
+    head = start + b"a" * (num_bytes - len(start))
+    async with listening() as port, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head + b"\r\n\r\n")
+        assert (await reader.read(100)).startswith(answer)
+        writer.close()

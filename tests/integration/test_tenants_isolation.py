@@ -98,7 +98,7 @@ async def test_what_another_node_has_stored_answers_its_own_namespace_and_no_oth
     secret = tmp_path / "secret"
     (tmp_path / "valkey").mkdir()
     async with running_valkey(tmp_path / "valkey") as (url, _):
-        shared = {"store__url": url, "server__secret_file": secret}
+        shared: dict[str, Any] = {"store__url": url, "server__secret_file": secret}
         async with tenants(tmp_path / "one", upstream, KEYS, **shared) as one:
             for api in APIS:
                 await ask(one, api, ALPHA)

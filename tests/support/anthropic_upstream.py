@@ -36,7 +36,7 @@ def anthropic_upstream() -> VendorUpstream:
 
 def answer(call: VendorCall) -> VendorReply:
     """The reply to one request."""
-    if call.header("x-api-key") == WRONG_KEY:
+    if WRONG_KEY in (call.header("x-api-key"), (call.header("authorization") or "").removeprefix("Bearer ")):
         return failure(401, "invalid x-api-key")
     if call.method == "GET":
         return VendorReply(_models(), headers=_HEADERS)

@@ -35,13 +35,13 @@ class Api:
     def body(self, prompt: str = QUESTION, **fields: Json) -> dict[str, Json]:
         """A request that may be cached."""
         message = {"role": "user", "content": prompt}
-        asked: dict[str, Json] = {
+        by_api: dict[str, dict[str, Json]] = {
             "completions": {"prompt": prompt},
             "responses": {"input": prompt, "store": False},
             "messages": {"messages": [message], "max_tokens": 64},
-            "embeddings": {"input": [prompt, "herons"]},
-        }.get(self.name, {"messages": [message]})
-        return {"model": self.model, **asked, **fields}
+            "embeddings": {"input": [prompt, f"{prompt} Again?"]},
+        }
+        return {"model": self.model, **by_api.get(self.name, {"messages": [message]}), **fields}
 
 
 CHAT = Api("chat", "/v1/chat/completions", "gpt-heron")

@@ -260,6 +260,13 @@ STREAMING = [CHAT, COMPLETIONS, RESPONSES, MESSAGES]
 WIRES = [*STREAMING, COUNT_TOKENS, EMBEDDINGS]
 
 
+ERRORS = {
+    "openai": {"error": {"message": "out of memory", "type": "server_error", "param": None, "code": None}},
+    "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "out of memory"}},
+}
+"""An error object as each vendor sends it."""
+
+
 @contextlib.asynccontextmanager
 async def wired(
     data_dir: Path, url: str, *, upstream: Mapping[str, Json] | None = None, **settings: Json

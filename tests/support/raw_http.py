@@ -22,6 +22,13 @@ class RawReply:
         return json.loads(self.body)
 
     @property
+    def events(self) -> list[dict[str, Any]]:
+        """The JSON values of an event stream, without comments and `[DONE]`."""
+        frames = [frame.splitlines() for frame in self.body.decode().split("\n\n")]
+        data = [line.removeprefix("data: ") for frame in frames for line in frame if line.startswith("data:")]
+        return [json.loads(text) for text in data if text != "[DONE]"]
+
+    @property
     def chunks(self) -> list[dict[str, Any]]:
         """The JSON values of an event stream; its last event must be `[DONE]`, as OpenAI documents it."""
         events = [event for event in self.body.decode().split("\n\n") if event]
@@ -52,7 +59,14 @@ def encoded(body: dict[str, Any]) -> bytes:
 def post_chat(
     url: str, body: bytes, headers: list[tuple[str, str]] | None = None, timeout_s: float = 120
 ) -> RawReply:
-    """POST one chat request over a connection of its own.
+    """POST one chat request over a connection of its own; raises as `post` does."""
+    return post(url, "/v1/chat/completions", body, headers, timeout_s)
+
+
+def post(
+    url: str, path: str, body: bytes, headers: list[tuple[str, str]] | None = None, timeout_s: float = 120
+) -> RawReply:
+    """POST one request over a connection of its own, with exactly these headers and its length.
 
     Raises:
         OSError, http.client.HTTPException: there was no complete reply.
@@ -60,7 +74,7 @@ def post_chat(
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout_s)
     try:
-        connection.putrequest("POST", "/v1/chat/completions", skip_accept_encoding=True)
+        connection.putrequest("POST", path, skip_accept_encoding=True)
         for name, value in headers or [("content-type", "application/json")]:
             connection.putheader(name, value)
         connection.putheader("content-length", str(len(body)))

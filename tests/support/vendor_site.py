@@ -16,6 +16,8 @@ MISS = "openclaw-cache; fwd=miss"
 STORED = "openclaw-cache; fwd=miss; stored"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """An image of one pixel, in base64."""
+OPENAI_MODELS = ["gpt-*", "text-*", "resp-*", "stub-*", "cc-*", "hint-*"]
+"""The last four are those of captured requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def vendor_site(folder: Path) -> Iterator[VendorSite]:
     data_dir.mkdir()
     with openai_upstream.openai_upstream() as openai, anthropic_upstream.anthropic_upstream() as anthropic:
         upstreams = [
-            {"name": "oa", "kind": "openai", "urls": [openai.url], "models": ["gpt-*", "text-*", "resp-*"]},
+            {"name": "oa", "kind": "openai", "urls": [openai.url], "models": OPENAI_MODELS},
             {"name": "an", "kind": "anthropic", "urls": [anthropic.url], "models": ["claude-*", "ant-*"]},
         ]
         config = {"upstreams": upstreams, "result_cache": {"tools": "cache"}}

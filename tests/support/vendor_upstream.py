@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from aiohttp import web
 
@@ -54,13 +55,15 @@ class VendorUpstream:
 
     Attributes:
         calls: What has arrived.
-        holds: While true, a stream stops in its middle and stays open until its client leaves.
-        gone: Set when the client of a held stream has left.
+        holds: Where replies stop until their client leaves: nowhere, before their head, or in a stream's middle.
+        held: Set when a reply has stopped.
+        gone: Set when the client of such a reply has left.
     """
 
     def __init__(self, answer: Callable[[VendorCall], VendorReply]) -> None:
         self.calls: list[VendorCall] = []
-        self.holds = False
+        self.holds: Literal["nowhere", "head", "middle"] = "nowhere"
+        self.held = threading.Event()
         self.gone = threading.Event()
         self.url = ""
         self._answer = answer
@@ -77,6 +80,17 @@ class VendorUpstream:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+
+    @contextlib.contextmanager
+    def holding(self, where: Literal["head", "middle"]) -> Iterator[None]:
+        """Meanwhile replies stop there."""
+        self.held.clear()
+        self.gone.clear()
+        self.holds = where
+        try:
+            yield
+        finally:
+            self.holds = "nowhere"
 
     def answer_next(self, *replies: VendorReply) -> None:
         """Give these replies to the next requests, whatever they ask."""
@@ -101,6 +115,13 @@ class VendorUpstream:
         self.url = f"http://{host}:{port}"
         return runner
 
+    async def _hold(self) -> None:
+        self.held.set()
+        try:
+            await asyncio.sleep(_HOLD_S)
+        finally:  # cancelled as soon as the connection closes
+            self.gone.set()
+
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response()
 
@@ -110,6 +131,8 @@ class VendorUpstream:
         call = VendorCall(request.method, request.path, request.query_string, headers, raw)
         self.calls.append(call)
         reply = self._instead.popleft() if self._instead else self._answer(call)
+        if self.holds == "head":
+            await self._hold()
         if not reply.frames:
             body = json.dumps(reply.whole, ensure_ascii=False).encode()
             headers_out = {"Content-Type": "application/json"} | reply.headers
@@ -120,11 +143,8 @@ class VendorUpstream:
         await response.prepare(request)
         half = len(reply.frames) // 2
         await response.write(b"".join(reply.frames[:half]))
-        if self.holds:
-            try:
-                await asyncio.sleep(_HOLD_S)
-            finally:
-                self.gone.set()
+        if self.holds == "middle":
+            await self._hold()
         await response.write(b"".join(reply.frames[half:]))
         await response.write_eof()
         return response

@@ -142,9 +142,13 @@ def test_what_is_on_the_device_survives_failing_loads_of_two_tiers_and_is_not_wr
     site.serve(A[:9])
     assert site.tiers_of(A) == ["VD", "VD", "D", "D", "HD", "HD"]
     site.disk.damage(site.slot_of(Tier.DISK, A, 2))
-    site.gates[Tier.HOST].is_open.clear()
+    gates = site.gates[Tier.HOST], site.gates[Tier.DISK]
+    for gate in gates:
+        gate.is_open.clear()
     run = begun(site.start((*A, 1)))
     assert found(run) == (24, "VVDDHH")
+    site.until(lambda: all(gate.num_held_up == 1 for gate in gates))  # what has not begun would be called off
+    site.gates[Tier.DISK].is_open.set()
     site.until(lambda: run.hold.loads[0][1].is_over)
     assert site.settle(run) == "coming"  # the host may still write into its blocks
     site.gates[Tier.HOST].is_open.set()

@@ -120,3 +120,23 @@ def test_error_has_openais_shape() -> None:
         }
     }
     assert error_event(error) == b"data: " + error_body(error) + b"\n\ndata: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"store": True}, "store"),
+        ({"store": False}, ""),
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"web_search_options": None}, ""),
+        ({"messages": [{"role": "assistant", "audio": {"id": "audio_abc"}}, USER]}, "audio"),
+        ({"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]}, "file_id"),
+        ({"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": "data:,x"}}]}]}, ""),
+        ({"messages": [USER, {"role": "assistant", "audio": None, "content": [{"type": "text", "text": "x"}]}]}, ""),
+    ],
+)  # fmt: skip
+def test_what_the_upstream_keeps_or_searches_for_a_request_is_its_state(
+    change: dict[str, object], state: str
+) -> None:
+    # developers.openai.com, API reference, chat completions: `store`, `web_search_options`, files and audio by id.
+    assert parse(body(**change)).state == state

@@ -22,7 +22,11 @@ def planned(
 ) -> Cacheable | Bypass:
     body = {"model": "m", "messages": [USER], **fields}
     request = parse(body)
-    return plan(request, body_reason(request, body["messages"], keyable, why, policy or Policy()), control or Control())
+    return plan(
+        request,
+        body_reason(request, body["messages"], keyable, why, policy or Policy()),
+        control or Control(),
+    )
 
 
 def test_plain_request_is_shared() -> None:

@@ -36,7 +36,9 @@ async def test_the_second_reading_of_the_same_bytes_equals_the_first_and_decodes
 async def test_other_bytes_of_an_equal_value_have_the_same_body_hash_and_others_not() -> None:
     readings = Readings(Policy(), frozenset())
     spaced = json.dumps(json.loads(raw(seed=1)), indent=2).encode()
-    hashes = [(await readings.read(body, NS, CHAT))[0].body_hash for body in (raw(seed=1), spaced, raw(seed=1.0))]
+    hashes = [
+        (await readings.read(body, NS, CHAT))[0].body_hash for body in (raw(seed=1), spaced, raw(seed=1.0))
+    ]
     assert hashes[0] == hashes[1]
     assert hashes[0] != hashes[2]
 
@@ -64,7 +66,9 @@ async def test_what_is_remembered_is_bounded() -> None:
     for seed in range(num_bodies):
         await readings.read(raw(seed=seed), NS, CHAT)
     # Newest first: asking for a forgotten one makes room for it at the cost of others.
-    num_known = sum([(await readings.read(raw(seed=s), NS, CHAT))[1] is None for s in reversed(range(num_bodies))])
+    num_known = sum(
+        [(await readings.read(raw(seed=s), NS, CHAT))[1] is None for s in reversed(range(num_bodies))]
+    )
     assert 0 < num_known <= NUM_READINGS
 
 

@@ -15,6 +15,7 @@ PERSONAL = PersonalData()
         "write to alice.b+cache@mail.alice-und-bob.de, please",
         "邮箱alice@qq.com。",
         "<ALICE@GMAIL.COM>",
+        "see https://host/path?from=alice@gmail.com",
         # Numbers of companies and of the examples in number plans.
         "call +1 650-253-0000 today",
         "call (650) 253-0000",
@@ -42,7 +43,7 @@ PERSONAL = PersonalData()
         "GB29NWBK60161331926819",
         "IBAN GB29 NWBK 6016 1331 9268 19 PLEASE",
         "DE89 3704 0044 0532 0130 00",
-        "BE68 5390 0754 7034 PAID",
+        "BE71 0961 2345 6769 PAID",
         # The examples of GB 11643.
         "身份证号11010519491231002X",
         # The example of the python-stdnum documentation.
@@ -62,6 +63,7 @@ def test_personal_data_is_found(text: str) -> None:
         "npm install @types/node@22.1.0 pkg@latest",
         "alice@example.com, bob@mail.example.org, carol@host.test, root@localhost, a@nas.local",
         "@decorator and a@b",
+        "https://alice@github.com/a/b.git and https://alice:token@github.com/a/b.git",
         # Times, ids, hashes, versions, money.
         "1760000000 1795972978324 2026-11-30T02:18:14Z 20261130021814",
         "2026-11-30 2026-12-01 2027-01-01",

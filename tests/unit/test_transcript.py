@@ -18,7 +18,10 @@ def chunk(text: str, **fields: object) -> dict[str, object]:
 
 def test_null_usage_on_every_chunk_is_not_shown_to_who_did_not_ask() -> None:
     block = event(chunk("a", usage=None)) + event(chunk("b", usage=None)) + b"data: [DONE]\n\n"
-    assert without_usage_event(block, ChatDialect()) == event(chunk("a")) + event(chunk("b")) + b"data: [DONE]\n\n"
+    assert (
+        without_usage_event(block, ChatDialect())
+        == event(chunk("a")) + event(chunk("b")) + b"data: [DONE]\n\n"
+    )
 
 
 def test_the_usage_event_goes_and_text_that_looks_like_it_stays() -> None:

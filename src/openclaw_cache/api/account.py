@@ -70,6 +70,8 @@ class Account:
                     self._metrics.ttft[source].observe(first_byte_at - arrived)
             if outcome.usage is not None:
                 fields |= self._save(outcome, visit).fields()
+                if outcome.usage.is_estimate:
+                    fields["is_estimate"] = True
         if error is not None and error.code != "client_gone":
             fields["error"] = error.code or error.kind
         _log.info("request", **fields)
@@ -78,18 +80,23 @@ class Account:
         """What the request cost and saved, written into the book, the metrics and the key's budget."""
         usage, price = outcome.usage, self._prices.of(outcome.model, outcome.upstream)
         savings = of_answered(usage, price) if outcome.is_answered else of_forwarded(usage, price)
-        self._book.add(outcome.model, outcome.identity.agent, savings)
+        self._book.add(_shown(outcome.model), outcome.identity.agent, savings)
         self._metrics.count_savings(savings, outcome.outcome)
         if visit is not None and usage is not None and not outcome.is_answered:
             visit.spend(time.time(), (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
         return savings
 
 
+def _shown(model: str) -> str:
+    """A model's name for operators' eyes: clients choose it, and some characters move cursors or break lines."""
+    return model if model.isprintable() else ascii(model)[1:-1]
+
+
 def _told(outcome: Outcome) -> dict[str, object]:
     usage = outcome.usage
     return {
         "detail": outcome.detail,
-        "model": outcome.model[:128],
+        "model": _shown(outcome.model[:128]),
         "upstream": outcome.upstream,
         "namespace": outcome.namespace,
         "stream": outcome.stream,

@@ -17,7 +17,6 @@ from openclaw_cache.api.order import decode_order
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import RequestError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
-from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.observe.metrics import OUTCOMES
 from openclaw_cache.observe.savings import SavingsBook
 from openclaw_cache.store.embedded import EmbeddedValkey
@@ -61,7 +60,6 @@ class Admin:
         store_fault: Callable[[], str | None],
         kv: KvAdmin,
         authenticator: Authenticator,
-        inflight: InFlightBytes,
         book: SavingsBook,
     ) -> None:
         self._gateway = gateway
@@ -72,7 +70,6 @@ class Admin:
         self._store_fault = store_fault
         self._kv = kv
         self._authenticator = authenticator
-        self._inflight = inflight
         self._book = book
         self._num_evictions_seen = 0
 
@@ -111,7 +108,9 @@ class Admin:
         if order.type == "kv":
             self._kv.require_any()
         elif (fault := self._store_fault()) is not None:
-            raise RequestError(503, f"evict: {fault}", kind="api_error", code="store_unchecked")
+            raise RequestError(
+                503, f"evict: {fault}", kind="api_error", code="store_unchecked", retry_after_s=2
+            )
         if order.type != "result":  # first: where an engine cannot, no reply has been removed yet
             report["kv"] = await self._kv.evict(
                 order.pattern, order.namespace, dry_run=order.dry_run, pinned=order.pinned
@@ -147,8 +146,14 @@ class Admin:
         return {"model": order.model, "names": done.names, "served": done.served, "durable": done.durable}
 
     async def _rekey(self, _order: RekeyOrder) -> Json:
+        if not self._gateway.cache.is_encrypted:
+            raise RequestError(
+                409, "rekey: nothing is encrypted here: set result_cache.encryption_key_env, and start anew"
+            )
         if (fault := self._store_fault()) is not None:
-            raise RequestError(503, f"rekey: {fault}", kind="api_error", code="store_unchecked")
+            raise RequestError(
+                503, f"rekey: {fault}", kind="api_error", code="store_unchecked", retry_after_s=2
+            )
         try:
             report = await self._gateway.cache.rekey()
         except StoreError as e:
@@ -172,7 +177,7 @@ class Admin:
             },
             "savings": self._book.summary(),
             "keys": self._authenticator.status(),
-            "inflight": {"held_bytes": self._inflight.held_bytes, "limit_bytes": self._inflight.limit_bytes},
+            "inflight": {"held_bytes": gateway.inflight.held_bytes, "limit_bytes": gateway.inflight.limit_bytes},
             "hit_ratio": {"window_s": 900, "num_hits": hits, "num_lookups": lookups,
                           "ratio": round(hits / lookups, 4) if lookups else None},
             "saved_tokens": {
@@ -185,6 +190,8 @@ class Admin:
                 "ttl_s": gateway.ttl_s,
                 "sampled": gateway.policy.sampled,
                 "tools": gateway.policy.tools,
+                "is_encrypted": gateway.cache.is_encrypted,
+                "is_screened": gateway.cache.is_screened,
                 "memory": msgspec.to_builtins(stats),
             },
             "store": await self._store_status(),

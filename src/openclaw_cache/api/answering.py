@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from openclaw_cache.api.account import Account
-from openclaw_cache.api.relay import Receive, Relay, Send
-from openclaw_cache.api.reply import JSON, Scope, request_id, send_body, send_error
+from openclaw_cache.api.relay import CLIENT_GONE, Receive, Relay, Send
+from openclaw_cache.api.reply import JSON, Scope, cut_off, request_id, send_body, send_error
 from openclaw_cache.api.visit import Door, Visit
 from openclaw_cache.dialects.dialect import Dialect
 from openclaw_cache.errors import RequestError
@@ -38,12 +38,14 @@ class Answering:
         relay: Relay | None = None
         first_byte_at: float | None = None
         error: RequestError | None = None
+        is_ready = False
         status = 500  # of a failure that nobody foresaw
         try:
             visit = self._door.enter(scope, time.time())
             raw = await visit.body(scope, receive)
             answer = await self._gateway.answer(call_of(scope, raw, dialect, visit, own_id))
             outcome = answer.outcome
+            is_ready = isinstance(answer, Ready)
             if isinstance(answer, Ready):
                 await _send_ready(send, answer, own_id)
                 first_byte_at, status = time.perf_counter(), 200
@@ -59,10 +61,15 @@ class Answering:
                 extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
             await send_error(send, e, dialect.error_body(e), own_id, extra)
         except asyncio.CancelledError:  # the drain's time is up
-            error, status = RequestError(503, "cut off at shutdown", code="shutting_down"), 503
+            error, status = cut_off(), 503
+            has_begun = is_ready if relay is None else bool(relay.status)
+            if not has_begun:  # else the reply breaks off, which its client sees
+                await send_error(send, error, dialect.error_body(error), own_id)
             raise
         finally:
             if relay is not None and outcome is not None:
+                if status == CLIENT_GONE and not relay.flight.ended:
+                    relay.recorder.estimate(relay.flight)  # others read on, and pay nothing for it
                 outcome.usage = relay.recorder.usage
             self._account.close(dialect.name, outcome, visit, status, error, arrived, first_byte_at, own_id)
             if visit is not None:

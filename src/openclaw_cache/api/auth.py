@@ -66,7 +66,7 @@ class Authenticator:
         if found is None:
             raise RequestError(
                 401,
-                "no valid API key: send one of server.keys as Authorization: Bearer …",
+                "no valid API key: send one of this gateway's keys as Authorization: Bearer … or x-api-key",
                 kind="authentication_error",
                 code="invalid_api_key",
             )

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from openclaw_cache.api.relay import Receive
 from openclaw_cache.errors import RequestError
+from openclaw_cache.gateway.inflight import overloaded
 from openclaw_cache.types import Headers
+
+_MOST_DIGITS = 19
 
 
 async def read_body(
@@ -17,6 +20,7 @@ async def read_body(
     max_bytes: int,
     timeout_s: float,
     take: Callable[[int], bool] = lambda _num_bytes: True,
+    may_be_encoded: bool = False,
 ) -> bytes:
     """The whole body.
 
@@ -26,6 +30,7 @@ async def read_body(
         max_bytes: The most that it may have.
         timeout_s: How long it may take to arrive.
         take: Asked for room before each piece is kept; False turns the request away.
+        may_be_encoded: Whether a compressed one is taken as it is: where nobody reads it.
 
     Raises:
         RequestError: 413 over `max_bytes` (refused by its Content-Length before it is read), 408 when it
@@ -33,9 +38,11 @@ async def read_body(
             refuses.
     """
     for name, value in headers:
-        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
-            raise _too_large(max_bytes)
-        if name == b"content-encoding" and value.lower() != b"identity":
+        if name == b"content-length" and value.isdigit():
+            digits = value.lstrip(b"0")  # thousands of them int() refuses
+            if len(digits) > _MOST_DIGITS or int(digits or b"0") > max_bytes:
+                raise _too_large(max_bytes)
+        if name == b"content-encoding" and value.lower() != b"identity" and not may_be_encoded:
             raise RequestError(415, "send the body uncompressed: content-encoding is not supported")
     # By hand what asyncio.timeout does, at a third of its cost: nearly every body is here already.
     task = asyncio.current_task()
@@ -74,13 +81,7 @@ async def _read(receive: Receive, max_bytes: int, take: Callable[[int], bool]) -
         if num_bytes > max_bytes:
             raise _too_large(max_bytes)
         if not take(len(part)):
-            raise RequestError(
-                503,
-                "too much is in flight (server.max_inflight): try again in a moment",
-                kind="api_error",
-                code="overloaded",
-                retry_after_s=1,
-            )
+            raise overloaded("too much is in flight")
         parts.append(part)
         if not message.get("more_body"):
             return part if len(parts) == 1 else b"".join(parts)

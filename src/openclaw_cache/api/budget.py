@@ -40,6 +40,11 @@ class Budget:
         self._tokens = minute_count()
         self._day_tokens = tokens_per_day
 
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether any of the budgets is one of tokens."""
+        return self.limits.tokens_per_minute is not None or self.limits.tokens_per_day is not None
+
     def admit(self, now: float) -> None:
         """Count one request that begins; `release` has to follow, once, whatever becomes of it.
 

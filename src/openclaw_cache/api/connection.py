@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import re
+import socket
+import struct
+import sys
+import termios
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Request line and headers of a head that has not ended: unbounded, it would fill the memory."""
+"""Request line and headers: unbounded, they would fill the memory."""
 
 HEAD_TIMEOUT_S = 30.0
 """For a head to arrive, counted from the connection or the head's first byte: what never comes holds a descriptor."""
@@ -51,7 +56,15 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, then look whether a head is still open, which it rarely is."""
-        super().data_received(_without_upgrade(data) if self._expects_head else data)
+        if self._expects_head:
+            before = self._head_bytes if self._is_head_open else 0
+            if (
+                before + data.find(b"\r\n\r\n") > MAX_HEAD_BYTES
+            ):  # the system may hand over more than that at once
+                self._refuse(b"431 Request Header Fields Too Large")
+                return
+            data = _without_upgrade(data)
+        super().data_received(data)
         if self._is_head_open:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
@@ -75,6 +88,13 @@ class BoundedConnection(HttpToolsProtocol):
         self._expects_head = True
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        if self.cycle is None or self.cycle.response_complete:
+            super().send_400_response(msg)
+        else:
+            self._drop()  # a reply to an earlier request is being written: nothing may come between
+
     def pause_writing(self) -> None:
         """The client takes nothing more: give it a while."""
         super().pause_writing()
@@ -86,14 +106,34 @@ class BoundedConnection(HttpToolsProtocol):
         super().resume_writing()
 
     def _watch_reader(self) -> None:
-        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._unread_bytes = self._num_unread()
         self._write_timer = self.loop.call_later(self._write_timeout_s, self._reader_is_late)
 
     def _reader_is_late(self) -> None:
-        if self.transport.get_write_buffer_size() < self._unread_bytes:
+        if self._num_unread() < self._unread_bytes:
             self._watch_reader()  # slow, but it reads
-        else:
-            self.transport.abort()
+            return
+        # With a reset: else the kernel would keep what it has until the client takes it.
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._drop()
+
+    def _drop(self) -> None:
+        """End the connection in the midst of a reply. Nothing may be written any more, not even by who still tries."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.abort()
+
+    def _num_unread(self) -> int:
+        """Bytes that were written and that the client has not taken. The kernel may have megabytes of them."""
+        num_bytes: int = self.transport.get_write_buffer_size()
+        try:
+            fileno = self.transport.get_extra_info("socket").fileno()
+            queued = fcntl.ioctl(fileno, termios.TIOCOUTQ, bytes(4))
+        except OSError:  # a system that does not tell
+            return num_bytes
+        return num_bytes + int.from_bytes(queued, sys.byteorder)
 
     def _stop_write_timer(self) -> None:
         if self._write_timer is not None:
@@ -114,7 +154,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _refuse(self, status: bytes) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()  # a reply to an earlier request is being written: nothing may come between
+            self._drop()  # a reply to an earlier request is being written: nothing may come between
         elif not self.transport.is_closing():
             self.transport.write(b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
             self.transport.close()

@@ -21,8 +21,11 @@ MOST_FILE_BYTES = 64 * 10**6
 
 _log = structlog.get_logger()
 
+_MOST_AMOUNT = (
+    10**15
+)  # of a quarter of an hour; a file that says more is damaged, and sums stay within 64 bits
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-_Amount = Annotated[int, msgspec.Meta(ge=0)]
+_Amount = Annotated[int, msgspec.Meta(ge=0, le=_MOST_AMOUNT)]
 
 
 class _Saved(msgspec.Struct, forbid_unknown_fields=True):

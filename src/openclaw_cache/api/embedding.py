@@ -9,7 +9,7 @@ from typing import Final
 from openclaw_cache.api.account import Account
 from openclaw_cache.api.answering import call_of
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
-from openclaw_cache.api.reply import Scope, request_id, send_body, send_error
+from openclaw_cache.api.reply import Scope, cut_off, request_id, send_body, send_error
 from openclaw_cache.api.visit import Door, Visit
 from openclaw_cache.api.watch import ClientGoneError, while_connected
 from openclaw_cache.api.whole import WholeReply, checked, json_object
@@ -49,6 +49,7 @@ class Embedding:
         visit: Visit | None = None
         error: RequestError | None = None
         first_byte_at: float | None = None
+        has_reply = False
         status = 500  # of a failure that nobody foresaw
         try:
             visit = self._door.enter(scope, time.time())
@@ -56,6 +57,7 @@ class Embedding:
             call = call_of(scope, raw, self._dialect, visit, own_id)
             reading, upstream, outcome = await self._begin(call)
             reply = await while_connected(receive, self._answer(call, reading, upstream, outcome))
+            has_reply = True
             status = await self._send_reply(send, reply, own_id)
             first_byte_at = time.perf_counter()
         except ClientGoneError:
@@ -69,7 +71,9 @@ class Embedding:
                 extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
             await send_error(send, e, self._dialect.error_body(e), own_id, extra)
         except asyncio.CancelledError:  # the drain's time is up
-            error, status = RequestError(503, "cut off at shutdown", code="shutting_down"), 503
+            error, status = cut_off(), 503
+            if not has_reply:  # else it breaks off, which its client sees
+                await send_error(send, error, self._dialect.error_body(error), own_id)
             raise
         finally:
             self._account.close(API, outcome, visit, status, error, arrived, first_byte_at, own_id)
@@ -84,7 +88,7 @@ class Embedding:
             raise ambiguous(reading.ambiguity)
         model = reading.request.model
         call.check(model, identity)
-        upstream = self._dispatch.candidates(model, API, _VENDOR)[0]
+        upstream = self._dispatch.candidates(model, API, _VENDOR, call)[0]
         namespace = self._dispatch.namespace(call, upstream)
         status = f"{CACHE_NAME}; fwd=miss"
         outcome = Outcome("miss", status, model, upstream.name, namespace, stream=False, identity=identity)

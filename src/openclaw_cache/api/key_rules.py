@@ -20,18 +20,22 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def from_env(env: Mapping[str, str], setting: str, variable: str | None) -> str | None:
-    """The secret that the environment variable holds; None where none is named.
+    """The secret that the environment variable holds, without white space around it; None where none is named.
 
     Raises:
-        ConfigError: naming the setting and the variable, where that is unset or empty.
+        ConfigError: naming the setting and the variable, where that is unset or empty, or holds what no header can.
     """
     if variable is None:
         return None
-    value = env.get(variable)
+    # Who writes the key itself where its variable belongs does not find it in the log.
+    shown = variable if _VARIABLE.fullmatch(variable) else "named there"
+    value = env.get(variable, "").strip()  # a file that a key was read from ends its line
     if not value:
-        # Who writes the key itself where its variable belongs does not find it in the log.
-        shown = variable if _VARIABLE.fullmatch(variable) else "named there"
         raise ConfigError(f"{setting}: the environment variable {shown} is not set")
+    if not value.isprintable():
+        raise ConfigError(
+            f"{setting}: the environment variable {shown} has more than one line, or is no text"
+        )
     return value
 
 

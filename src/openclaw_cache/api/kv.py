@@ -114,7 +114,9 @@ class KvAdmin:
                 400, f"type: warming the {order.type} cache is not built yet: use kv", param="type"
             )
         for i, prompt in enumerate(order.prompts):
-            if (prompt.messages is None) == (prompt.text is None) or (prompt.tools and prompt.text):
+            if (prompt.messages is None) == (prompt.text is None) or (
+                prompt.tools and prompt.text is not None
+            ):
                 raise RequestError(
                     400, f"prompts.{i}: give messages (with tools or without), or text", param="prompts"
                 )
@@ -140,7 +142,10 @@ class KvAdmin:
         limit = asked.get("limit", str(NUM_TREE_ROWS))
         if not (limit.isascii() and limit.isdigit() and 0 < int(limit) <= MOST_TREE_ROWS):
             raise RequestError(400, f"limit: write a number in 1–{MOST_TREE_ROWS}", param="limit")
-        with_text = asked.get("text", "0") == "1"
+        text = asked.get("text", "0")
+        if text not in ("0", "1"):
+            raise RequestError(400, "text: write 0 or 1", param="text")
+        with_text = text == "1"
         pod = self._pod(asked.get("upstream"))
         shown = await pod.tree(limit=int(limit), with_text=with_text)
         rows = [row for row in shown.get("rows") or [] if isinstance(row, dict)]

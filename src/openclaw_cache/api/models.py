@@ -16,6 +16,7 @@ from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.types import Headers, Json
 
 LIST_TIMEOUT_S: Final = 5.0
+MAX_LIST_BYTES: Final = 16 * 2**20
 _ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
@@ -73,13 +74,14 @@ class Models:
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 reply = await upstream.send("GET", "/v1/models", query, sent, None)
                 try:
-                    parts = []
-                    while part := await reply.read():
-                        parts.append(part)
+                    raw = bytearray()
+                    while (part := await reply.read()) and len(raw) <= MAX_LIST_BYTES:
+                        raw += part
                 finally:
                     reply.close()
-            listed = orjson.loads(b"".join(parts)) if reply.status == 200 else {}
-        except (RequestError, TimeoutError, orjson.JSONDecodeError):
+            listed = orjson.loads(raw) if reply.status == 200 else {}
+            orjson.dumps(listed)  # what is nested too deeply to be shown again is left out as well
+        except (RequestError, TimeoutError, orjson.JSONDecodeError, orjson.JSONEncodeError):
             return []
         data = listed.get("data") if isinstance(listed, dict) else None
         return [m for m in data if isinstance(m, dict)] if isinstance(data, list) else []

@@ -16,6 +16,8 @@ def decode_order(raw: bytes, kind: type[_T]) -> _T:
     """Read an order. Raises RequestError (400) that names the wrong field, and for an unknown one the nearest."""
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
+    except RecursionError:
+        raise RequestError(400, "the order is nested too deeply") from None
     except msgspec.DecodeError as e:
         known = [f.name for f in msgspec.structs.fields(kind)]
         message = str(e)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fnmatch
 import re
 import time
@@ -12,10 +13,11 @@ import structlog
 
 from openclaw_cache.api.auth import Principal
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
-from openclaw_cache.api.reply import Scope, request_id, send_error
+from openclaw_cache.api.reply import Scope, cut_off, request_id, send_error
 from openclaw_cache.api.visit import Door
 from openclaw_cache.api.watch import ClientGoneError, while_connected
-from openclaw_cache.dialects.openai import error_body
+from openclaw_cache.dialects.anthropic import failure as anthropic
+from openclaw_cache.dialects.openai import failure as openai
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.upstream import Upstream
@@ -50,24 +52,29 @@ class Passthrough:
         """Relay one request."""
         own_id = request_id(scope["headers"])
         error: RequestError | None = None
-        status, visit = 500, None
+        status, visit, has_head = 500, None, False
         try:
             visit = self._door.enter(scope, time.time())
             _check(visit.principal, scope)
-            raw = await visit.body(scope, receive)
+            raw = await visit.body(scope, receive, may_be_encoded=True)
             reply = await while_connected(receive, _send(upstream, scope, raw, visit.principal.keyed, own_id))
-            status = reply.status
+            status, has_head = reply.status, True
             try:
                 await while_connected(receive, _copy(reply, send, own_id))
             finally:
                 reply.close()
         except ClientGoneError:
             status = CLIENT_GONE
+        except asyncio.CancelledError:  # the drain's time is up
+            error, status = cut_off(), 503
+            if not has_head:
+                await send_error(send, error, _error_body(upstream, error), own_id, [_CACHE_STATUS])
+            raise
         except RequestError as e:
             error = e
-            if status == 500:  # nothing has been sent yet; else the reply breaks off, which its client sees
+            if not has_head:  # else the reply breaks off, which its client sees
                 status = e.status
-                await send_error(send, e, error_body(e), own_id, [_CACHE_STATUS])
+                await send_error(send, e, _error_body(upstream, e), own_id, [_CACHE_STATUS])
         finally:
             if visit is not None:
                 visit.leave()
@@ -85,13 +92,18 @@ class Passthrough:
             )
 
 
+def _error_body(upstream: Upstream, error: RequestError) -> bytes:
+    return anthropic.error_body(error) if upstream.kind == "anthropic" else openai.error_body(error)
+
+
 def _check(principal: Principal, scope: Scope) -> None:
     """Raises RequestError (403, 404): what is relayed is not read, so limits on what it says cannot be kept."""
-    if "*" not in principal.models or "*" not in principal.agents:
+    counts_tokens = principal.budget is not None and principal.budget.counts_tokens
+    if "*" not in principal.models or "*" not in principal.agents or counts_tokens:
         raise RequestError(
             403,
-            "this API key is limited to certain models or agents, and a relayed request is not read: "
-            "use a key without these limits",
+            "this API key is limited to certain models or agents, or to a budget of tokens, and a relayed request is "
+            "not read: use a key without these limits",
             kind="permission_error",
             code="relay_not_allowed",
         )

@@ -52,7 +52,7 @@ class Relay:
         self.first_byte_at: float | None = None
         self._following = following
         self._reader = following.reader
-        self._flight = following.reader.flight
+        self.flight = following.reader.flight
         self._dialect = following.dialect
         self.recorder = following.reader.flight.recorder
         self._headers = headers
@@ -108,26 +108,32 @@ class Relay:
             pass
 
     async def _whole(self) -> None:
-        source = await self._flight.head()
+        source = await self.flight.head()
         body = await self._reader.rest()
         if not source.is_event_stream:
-            await self._send_whole(readable(source, body, self._flight, self._dialect))
-        elif self._flight.reply is None:
+            await self._send_whole(readable(source, body, self.flight, self._dialect))
+        elif self.flight.reply is None:
+            is_long = self.flight.oversize
+            what = (
+                "is too long to be put together: ask for a stream"
+                if is_long
+                else "does not add up to one reply"
+            )
             raise RequestError(
                 502,
-                "the upstream's stream does not add up to one reply",
+                f"the upstream's stream {what}",
                 kind="api_error",
                 code="upstream_broken",
             )
         else:
             headers: Headers = [(b"content-type", b"application/json")]
-            await self._send_whole(WholeReply(200, headers, self._flight.reply))
+            await self._send_whole(WholeReply(200, headers, self.flight.reply))
 
     async def _stream(self) -> None:
         self._sent_at = time.monotonic()
         self._arm_ping(self._ping_interval_s)
         try:
-            source = await self._flight.head()
+            source = await self.flight.head()
             if source.is_event_stream:
                 await self._stream_events(source)
             else:
@@ -156,9 +162,9 @@ class Relay:
     async def _stream_body(self, source: Source) -> None:
         """The upstream answered with one body: an error, or a reply that is streamed here."""
         body = await self._reader.rest()
-        whole = readable(source, body, self._flight, self._dialect)
+        whole = readable(source, body, self.flight, self._dialect)
         events = self._as_stream() if whole.status < 300 else None
-        if events is None and (self.status or (whole.status < 300 and not self._flight.streamed)):
+        if events is None and (self.status or (whole.status < 300 and not self.flight.streamed)):
             events = self._dialect.error_event(failure(whole))
         if events is None:
             await self._send_whole(whole)

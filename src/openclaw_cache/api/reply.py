@@ -61,6 +61,11 @@ async def send_error(
     await send_body(send, error.status, headers, body)
 
 
+def cut_off() -> RequestError:
+    """What a request gets that the end of a drain cuts off."""
+    return RequestError(503, "cut off at shutdown", kind="api_error", code="shutting_down", retry_after_s=1)
+
+
 def log_refusal(api: str, error: RequestError, request_id: str) -> None:
     """The one log line of a request that was refused before anything else is known of it."""
     _log.info(

@@ -105,7 +105,7 @@ class Routes:
             if (upstream := self._passthrough.find(path)) is not None:
                 await self._passthrough.serve(upstream, scope, receive, send)
                 return
-            message = f"there is no {path[:200]!r} here"
+            message = f"there is no {path[:200]!r} here: GET /openapi.json lists the paths"
             if path in _NOT_BUILT:
                 message = f"{path} is not built yet"
             await self._refuse(scope, send, RequestError(404, message, code="not_found"))
@@ -201,7 +201,14 @@ class Routes:
         own_id = request_id(scope["headers"])
         dialect = _MESSAGES if is_anthropic(scope) else _CHAT
         await send_error(send, error, dialect.error_body(error), own_id, extra)
-        log_refusal(scope["path"], error, own_id)
+        log_refusal(_label(scope["path"]), error, own_id)
+
+
+def _label(path: str) -> str:
+    """What the log calls an API: as for its successes; by its path where it is none of ours."""
+    if path.startswith("/admin/"):
+        return path[1:]
+    return "models" if path.startswith("/v1/models") else path
 
 
 def is_anthropic(scope: Scope) -> bool:

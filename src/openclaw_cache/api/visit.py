@@ -72,7 +72,7 @@ class Visit:
         self._held_bytes = 0
         self._has_left = False
 
-    async def body(self, scope: Scope, receive: Receive) -> bytes:
+    async def body(self, scope: Scope, receive: Receive, *, may_be_encoded: bool = False) -> bytes:
         """The request's body. Raises RequestError: see `api.body.read_body`."""
         limits = self._door.limits
         return await read_body(
@@ -81,6 +81,7 @@ class Visit:
             max_bytes=limits.max_body_bytes,
             timeout_s=limits.body_timeout_s,
             take=self._take,
+            may_be_encoded=may_be_encoded,
         )
 
     def _take(self, num_bytes: int) -> bool:

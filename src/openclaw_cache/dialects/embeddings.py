@@ -35,6 +35,7 @@ class _Shape(msgspec.Struct):
     model: Json = None
     usage: Json = None
     error: Json = None
+    object: Json = None
 
 
 class _Usage(msgspec.Struct):
@@ -146,7 +147,7 @@ def take_apart(reply: bytes, inputs: Sequence[Input], *, is_float32: bool) -> li
         if not reply.isascii():
             reply.decode()
         shape, members = _read_shape(reply), _read_members(reply)
-        if shape.error:
+        if shape.error or shape.object == "error":
             raise MergeError("the reply has an error")
         if len(shape.data) != len(inputs):
             raise MergeError("the reply has another number of vectors than the request has inputs")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from openclaw_cache.types import Json
+
+MOST_TOKENS: Final = 10**9
+"""Of one reply: more is no count. No sum of such numbers is beyond what can be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +27,4 @@ class Usage:
 
 def count(value: Json) -> int | None:
     """A count of tokens as it stands in a usage object; None where it is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None  # no booleans

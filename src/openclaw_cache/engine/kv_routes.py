@@ -149,7 +149,9 @@ class KvRoutes:
         finally:
             ticket.close()
         if reuse is None:
-            raise RequestError(503, "the engine is stopping", kind="server_error", code="engine_stopping")
+            raise RequestError(
+                503, "the engine is stopping", kind="server_error", code="engine_stopping", retry_after_s=5
+            )
         return reuse
 
     def _tokens(self, prompt: Json) -> list[int]:

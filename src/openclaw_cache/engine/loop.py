@@ -353,7 +353,7 @@ class EngineLoop:
         if self.cache.leases.give_way():
             return True
         message = "the KV cache has no room for this prompt: raise kv_cache.device"
-        error = RequestError(503, message, kind="server_error", code="kv_cache_full")
+        error = RequestError(503, message, kind="server_error", code="kv_cache_full", retry_after_s=1)
         if self._scheduler.returned:
             self._leave(self._scheduler.returned[0].request, error)
             return True

@@ -170,7 +170,9 @@ class EngineApp:
                 500, "the model failed to answer", kind="server_error", code="engine_error"
             ) from exc
         if not tally.is_complete:
-            raise RequestError(503, "the engine is stopping", kind="server_error", code="engine_stopping")
+            raise RequestError(
+                503, "the engine is stopping", kind="server_error", code="engine_stopping", retry_after_s=5
+            )
 
 
 def admitted(engine: ChatEngine, work: Work) -> Ticket:

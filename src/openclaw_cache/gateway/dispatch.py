@@ -14,7 +14,7 @@ from openclaw_cache.gateway.call import Call, Outcome
 from openclaw_cache.gateway.kv_salt import HEADER as SALT_HEADER
 from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.upstream import Upstream
-from openclaw_cache.gateway.upstream_reply import UpstreamReply
+from openclaw_cache.gateway.upstream_reply import UpstreamReply, with_body
 from openclaw_cache.types import Json, Namespace
 
 _BUSY: Final = frozenset({429, 502, 503, 504})
@@ -43,33 +43,47 @@ class Dispatch:
     routing_keys: RoutingKeys
     credential_namespace: Callable[[bytes], Namespace]
 
-    def candidates(self, model: str, api: str, vendor: Vendor) -> list[Upstream]:
+    def candidates(self, model: str, api: str, vendor: Vendor, call: Call | None = None) -> list[Upstream]:
         """Those that serve `model` through `api` (a dialect's name), the ones that are up first; never empty.
 
+        The credentials of the client of `call` were meant for the first one, up or not: others that would get them
+        are left out.
+
         Raises:
-            RequestError: 404 where none serves the model, 400 where some do, but in another dialect only.
+            RequestError: 404 where none serves the model, 400 where some do, but in another dialect only, or where the
+                name is no text (half of a UTF-16 pair), which could not be written anywhere.
         """
+        if not model.isascii() and model.encode(errors="replace").decode() != model:
+            raise RequestError(400, f"the model {model!r} is no text", param="model")
         serving = [u for u in self.upstreams if u.serves(model)]
         speaking = [u for u in serving if u.speaks(api, vendor)]
+        if len(speaking) > 1 and call is not None and client_credentials(call) is not None:
+            speaking = [*speaking[:1], *(u for u in speaking[1:] if not forwards_credentials(call, u))]
         if speaking:
             return sorted(speaking, key=lambda u: not u.is_up) if len(speaking) > 1 else speaking
         if serving:
             raise _wrong_dialect(model, serving[0], vendor)
         names = [n for u in self.upstreams for n in (u.pod.model_ids if u.pod else u.models)]
+        is_limited = call is not None and call.strict  # a key that may not use them is not told of them
         raise RequestError(
             404,
-            f"no upstream serves the model {model!r}; served here: {', '.join(names) or 'none'}",
+            f"no upstream serves the model {model!r}"
+            + ("" if is_limited else f"; served here: {', '.join(names) or 'none'}"),
             code="model_not_found",
             param="model",
         )
 
-    def namespace(self, call: Call, upstream: Upstream) -> Namespace:
-        """Who shares replies with this client, where `upstream` answers."""
-        credentials = self._forwarded(call, upstream)
+    def client(self, call: Call) -> Namespace:
+        """Who asks, by all that the client shows: whom else it shares with is known once its upstream is."""
+        credentials = client_credentials(call)
         if credentials is None:
             return call.namespace
-        # The client's own credentials go upstream, so they decide who shares replies.
         return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
+
+    def namespace(self, call: Call, upstream: Upstream) -> Namespace:
+        """Who shares replies with this client, where `upstream` answers."""
+        # Where the client's own credentials go upstream, they decide who shares replies.
+        return self.client(call) if forwards_credentials(call, upstream) else call.namespace
 
     def sender(
         self,
@@ -82,14 +96,10 @@ class Dispatch:
         is_repeatable: bool,
         answered_by: Callable[[str], None],
     ) -> Callable[[], Awaitable[UpstreamReply]]:
-        """The call of a flight: asks the first upstream, and the others where that could not have answered.
-
-        A client's own credentials go to the first one only: they were meant for that provider.
-        """
-        asked = [upstreams[0], *(u for u in upstreams[1:] if self._forwarded(call, u) is None)]
+        """The call of a flight: asks the first upstream, and the others where that could not have answered."""
 
         async def send() -> UpstreamReply:
-            for upstream in asked[:-1]:
+            for upstream in upstreams[:-1]:
                 try:
                     reply = await self._ask(call, upstream, outcome, body, raw, is_repeatable=is_repeatable)
                 except RequestError as e:
@@ -99,7 +109,7 @@ class Dispatch:
                 if not (is_repeatable and reply.status in _BUSY):
                     return took(reply, upstream)
                 reply.close()
-            last = asked[-1]
+            last = upstreams[-1]
             return took(await self._ask(call, last, outcome, body, raw, is_repeatable=is_repeatable), last)
 
         def took(reply: UpstreamReply, upstream: Upstream) -> UpstreamReply:
@@ -119,8 +129,7 @@ class Dispatch:
         *,
         is_repeatable: bool,
     ) -> UpstreamReply:
-        forwards = not call.keyed and upstream.api_key is None
-        headers = header_rules.outgoing(call.headers, with_credentials=forwards)
+        headers = header_rules.outgoing(call.headers, with_credentials=forwards_credentials(call, upstream))
         headers.append(("x-request-id", call.request_id))
         if upstream.pod is not None:
             headers.append((SALT_HEADER, self.kv_salt.of(outcome.namespace)))
@@ -128,18 +137,25 @@ class Dispatch:
             key_of = self.routing_keys.of(outcome.namespace)
             raw = hinted(raw, body(), call.dialect.name, outcome.identity.session, key_of)
         query = call.query.decode("latin-1")
-        return await upstream.send("POST", call.path, query, headers, raw, repeatable=is_repeatable)
+        reply = await upstream.send("POST", call.path, query, headers, raw, repeatable=is_repeatable)
+        return with_body(reply, upstream.name)
 
-    def _forwarded(self, call: Call, upstream: Upstream) -> bytes | None:
-        """The client's credentials, where they would go to this upstream."""
-        if call.keyed or upstream.api_key is not None:
-            return None
-        return header_rules.credentials(call.headers)
+
+def forwards_credentials(call: Call, upstream: Upstream) -> bool:
+    """Whether the client's own credentials, if it has any, go to this upstream."""
+    return not call.keyed and upstream.api_key is None
+
+
+def client_credentials(call: Call) -> bytes | None:
+    """The credentials that a client means for an upstream; None where it has none, or is known by a key of ours."""
+    return None if call.keyed else header_rules.credentials(call.headers)
 
 
 def _wrong_dialect(model: str, upstream: Upstream, vendor: Vendor) -> RequestError:
+    advice = f"an upstream that answers this API too can be configured a second time, with kind: {vendor}"
     if upstream.kind == "embedded":
         remedy = "the embedded engine answers POST /v1/chat/completions only"
+        advice = f"this path needs an upstream of kind: {vendor}"
     elif upstream.kind == "anthropic":
         remedy = "it speaks Anthropic's API: use POST /v1/messages"
     else:
@@ -147,7 +163,7 @@ def _wrong_dialect(model: str, upstream: Upstream, vendor: Vendor) -> RequestErr
     return RequestError(
         400,
         f"the model {model!r} is served by upstream {upstream.name!r}, and {remedy} (requests are not translated; "
-        f"an upstream that answers {vendor}'s API too can be configured a second time with its kind)",
+        f"{advice})",
         code="wrong_dialect",
         param="model",
     )

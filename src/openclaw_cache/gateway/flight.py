@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from openclaw_cache.errors import RequestError
-from openclaw_cache.gateway.inflight import InFlightBytes
+from openclaw_cache.gateway.inflight import InFlightBytes, overloaded
 from openclaw_cache.types import Headers
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MAX_HELD_BYTES = 32 * 2**20
 """A reply longer than this is relayed, but neither stored nor open to late joiners."""
+
+MAX_WHOLE_BYTES = 256 * 2**20
+"""Of a reply that its client gets in one piece: more would fill the memory."""
 
 
 class Source(Protocol):
@@ -160,9 +163,12 @@ class Flight:
         return self.blocks[index - self._first_block]
 
     async def _start(self) -> None:
+        send, understand = self._send, self._make_transcript
+        # Used once, and they refer to this flight: kept, they would make it garbage that waits for a collection.
+        del self._send, self._make_transcript
         try:
-            self.source = await self._send()
-            self.transcript = self._make_transcript(self.source)
+            self.source = await send()
+            self.transcript = understand(self.source)
         except RequestError as e:
             self._settle(e)
 
@@ -220,8 +226,10 @@ class Flight:
         if self.ended:
             return
         self.error = error
+        on_end = self._on_end
+        del self._on_end  # see _start
         try:
-            self._on_end(self, error)
+            on_end(self, error)
         finally:
             self.ended = True
             if self.source is not None:
@@ -246,9 +254,10 @@ class Flight:
 class Reader:
     """One request's place in a flight. Leave it exactly when done, in a `finally`."""
 
-    __slots__ = ("dropped", "flight", "position")
+    __slots__ = ("_held_bytes", "dropped", "flight", "position")
 
     def __init__(self, flight: Flight) -> None:
+        self._held_bytes = 0
         self.flight = flight
         self.position = 0
         self.dropped = False
@@ -267,14 +276,29 @@ class Reader:
         return block
 
     async def rest(self) -> bytes:
-        """Everything from here to the end. Raises RequestError where the reply broke off."""
-        parts = []
+        """Everything from here to the end. Raises RequestError where the reply broke off, or is too long to be held."""
+        parts, num_bytes = [], 0
         while (block := await self.next()) is not None:
             parts.append(block)
+            num_bytes += len(block)
+            if num_bytes > MAX_WHOLE_BYTES:
+                raise _too_long()
+            if self.flight.oversize:  # which keeps, and counts, no more than its readers lag behind
+                self._hold(num_bytes)
         return b"".join(parts)
+
+    def _hold(self, num_bytes: int) -> None:
+        """Count what this reader has collected. Raises RequestError where there is no room for so long a reply."""
+        budget = self.flight._budget
+        budget.add(num_bytes - self._held_bytes)
+        self._held_bytes = num_bytes
+        if num_bytes > MAX_HELD_BYTES and budget.is_full:
+            raise overloaded("too much is in flight for so long a reply that is no stream")
 
     def leave(self) -> None:
         """Give up this place."""
+        self.flight._budget.give(self._held_bytes)
+        self._held_bytes = 0
         self.flight.leave(self)
 
 
@@ -284,6 +308,15 @@ def _position(reader: Reader) -> int:
 
 def _defect() -> RequestError:
     return RequestError(500, "the gateway failed on this reply", kind="api_error", code="internal_error")
+
+
+def _too_long() -> RequestError:
+    return RequestError(
+        502,
+        f"the upstream's reply is longer than {MAX_WHOLE_BYTES >> 20} MiB: ask for a stream",
+        kind="api_error",
+        code="upstream_too_long",
+    )
 
 
 def _abandoned() -> RequestError:

@@ -69,13 +69,13 @@ class Gateway:
         Raises:
             RequestError: what the client did wrong, or 504 for an unmet `only-if-cached`.
         """
-        reading, value = await self.readings.read(call.raw, call.namespace, call.dialect)
+        reading, value = await self.readings.read(call.raw, self.dispatch.client(call), call.dialect)
         request = reading.request
         identity = identify(call.headers, reading.labels)
         if call.strict and reading.ambiguity:
             raise ambiguous(reading.ambiguity)
         call.check(request.model, identity)
-        upstreams = self.dispatch.candidates(request.model, call.dialect.name, call.dialect.vendor)
+        upstreams = self.dispatch.candidates(request.model, call.dialect.name, call.dialect.vendor, call)
         upstream = upstreams[0]
         namespace = self.dispatch.namespace(call, upstream)
         control = Control.parse(call.headers)

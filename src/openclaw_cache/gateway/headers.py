@@ -5,6 +5,8 @@ A header that we do not know is forwarded and is part of the key: it may change 
 
 from __future__ import annotations
 
+import re
+
 from openclaw_cache.types import Headers
 
 _HOP_BY_HOP = frozenset({
@@ -33,6 +35,7 @@ _TRANSPORT = frozenset({
     b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"x-correlation-id",
     b"x-amzn-trace-id", b"cf-ray", b"cf-connecting-ip", b"cf-ipcountry", b"cf-visitor",
     b"idempotency-key", b"x-session-affinity", b"session_id", b"session-id", b"x-session-id",
+    b"x-claude-code-session-id", b"x-claude-code-agent-id", b"x-claude-code-parent-agent-id",
     b"dnt", b"sec-gpc", b"http-referer", b"x-title",
 })  # fmt: skip
 """Forwarded, but they say who or how, not what: not part of the key."""
@@ -50,6 +53,11 @@ _REPLY_DROPPED = _HOP_BY_HOP | frozenset({
     b"content-length", b"set-cookie", b"server", b"date", b"x-request-id",
     b"alt-svc", b"strict-transport-security",
 })  # fmt: skip
+
+
+_IN_NO_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9a-z-]")
+_IN_NO_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""Characters that RFC 9110 §5 forbids. Some readers let them through, and no good server sends them on."""
 
 
 def keyed(headers: Headers) -> Headers:
@@ -78,9 +86,16 @@ def outgoing(headers: Headers, *, with_credentials: bool) -> list[tuple[str, str
 
 
 def returned(headers: Headers) -> Headers:
-    """The upstream reply's headers that the client gets: all but hop-by-hop, framing and cookies."""
+    """The upstream reply's headers that the client gets: all but hop-by-hop, framing, cookies and malformed ones."""
     named = _named_by_connection(headers)
-    return [(n, v) for n, v in headers if n not in _REPLY_DROPPED and n not in named]
+    return [
+        (name, value)
+        for name, value in headers
+        if name not in _REPLY_DROPPED
+        and name not in named
+        and not _IN_NO_NAME.search(name)
+        and not _IN_NO_VALUE.search(value)
+    ]
 
 
 def credential(headers: Headers) -> bytes | None:

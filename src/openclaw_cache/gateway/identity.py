@@ -117,6 +117,7 @@ def _runtime_line(body: dict[str, Json]) -> dict[str, str]:
 def _runtime_places(body: dict[str, Json]) -> Iterator[str]:
     """Yield the texts whose end may have the line: system texts, then those of the first user message."""
     yield from _texts(body.get("system"))
+    yield from _texts(body.get("instructions"))
     messages = body.get("messages") or body.get("input")
     for message in messages if isinstance(messages, list) else ():
         role = message.get("role") if isinstance(message, dict) else None

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from openclaw_cache.errors import RequestError
+
+
+def overloaded(what: str) -> RequestError:
+    """The refusal of a request for which there is no room now."""
+    return RequestError(
+        503,
+        f"{what} (server.max_inflight): try again in a moment",
+        kind="api_error",
+        code="overloaded",
+        retry_after_s=1,
+    )
+
 
 class InFlightBytes:
     """Counts bytes against a limit. A taker that is refused does with less, or turns its client away.

@@ -111,7 +111,10 @@ class KvPod:
         if not engine.is_ready or engine.url is None:
             reason = f" ({engine.reason})" if engine.reason else ""
             raise self._unavailable(f"its engine is {engine.state}{reason}", code="model_not_ready")
-        body = None if order is None else orjson.dumps(order)
+        try:
+            body = None if order is None else orjson.dumps(order)
+        except orjson.JSONEncodeError as e:  # a number beyond 64 bits, or nested too deeply
+            raise RequestError(400, f"the order cannot be passed on to the engine: {e}") from None
         if self._session is None:
             # A connection each time: these calls are rare, and a kept one could have gone stale in between.
             self._session = aiohttp.ClientSession(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 
+from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.remote_pods import RemotePod, RemotePods
 from openclaw_cache.gateway.retry import Cause
 from openclaw_cache.gateway.upstream_client import AttemptError, UpstreamClient
@@ -47,6 +48,9 @@ class Probes:
             status = await self._client.probe(pod.url + self._path)
         except AttemptError as e:
             pod.failed(e.code, time.monotonic(), at_once=e.cause is Cause.UNREACHED)
+            return
+        except RequestError as e:  # it cannot even be asked; the others must be
+            pod.failed(e.code or e.kind, time.monotonic(), at_once=True)
             return
         now = time.monotonic()
         if status >= 500:

@@ -73,20 +73,40 @@ class Recorder:
             self.own_engine = False
 
     def estimate(self, flight: Flight) -> None:
-        """Guess the tokens of a reply that broke off before its usage came: they are spent all the same.
+        """Guess the tokens of a reply whose usage did not come: they are spent all the same.
 
-        Four bytes of the request count as a token, and each event that was delivered as another.
+        Four bytes of the request count as a token, and so do each event that came, or four bytes of a reply that is
+        no stream. Where the client left before the reply's head, its prompt counts: a reply that is not streamed has
+        no head before it is computed.
         """
         source, transcript = flight.source, flight.transcript
-        if source is None or not source.is_ok:
+        if self.dialect.name == "count_tokens":
+            return  # costs none
+        has_left = flight.error is None or flight.error.code == "client_gone"
+        if not (has_left if source is None else source.is_ok):
             return
-        if self.usage is None:
-            self.usage = Usage(prompt_tokens=self.request_bytes // 4, is_estimate=True)
+        usage = self.usage or Usage(prompt_tokens=self.request_bytes // 4)
+        num_tokens = usage.completion_tokens
         if isinstance(transcript, EventTranscript):
-            self.usage = replace(self.usage, completion_tokens=transcript.num_events, is_estimate=True)
+            num_tokens = transcript.num_events
+        elif isinstance(transcript, PlainTranscript):
+            num_tokens = transcript.num_bytes // 4
+        self.usage = replace(usage, completion_tokens=num_tokens, is_estimate=True)
 
     def record(self, flight: Flight) -> None:
         """Count the reply's tokens, keep its non-streaming form on the flight, and store it if it may be."""
+        self._read(flight)
+        if self.usage is None and self._has_cost(flight):
+            self.estimate(flight)
+
+    def _has_cost(self, flight: Flight) -> bool:
+        """Whether something was computed, as far as anybody can know, though its usage was not told."""
+        if isinstance(flight.transcript, EventTranscript) or flight.oversize:
+            return True
+        is_encoded = flight.source is not None and flight.source.is_encoded
+        return is_encoded if self.reply is None else not self.reply.get("error")
+
+    def _read(self, flight: Flight) -> None:
         source, transcript = flight.source, flight.transcript
         if source is None or not source.is_ok or flight.oversize:
             return
@@ -108,6 +128,8 @@ class Recorder:
             else:
                 return
         except (MergeError, RequestError, orjson.JSONEncodeError, RecursionError):
+            if isinstance(transcript, EventTranscript):
+                self._count(self.dialect.stream_usage(transcript.events))
             return
         self.reply = reply
         self._count(self.dialect.usage(reply))

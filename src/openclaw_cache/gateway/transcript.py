@@ -10,6 +10,7 @@ from openclaw_cache.errors import RequestError, StreamError
 
 MAX_EVENT_BYTES = 16 * 2**20
 
+_BOM = b"\xef\xbb\xbf"
 _LINE_END = rb"(?>\r\n|\r|\n)"
 _BLANK_LINE = re.compile(_LINE_END + _LINE_END)
 """The end of an event (WHATWG HTML §9.2.5); atomic, so that CR LF is never read as two line ends."""
@@ -30,6 +31,7 @@ class EventTranscript:
         self._parser = SseParser(MAX_EVENT_BYTES)
         self._pending = bytearray()
         self._keeps = True
+        self._has_begun = False
 
     @property
     def terminal(self) -> bool:
@@ -43,20 +45,29 @@ class EventTranscript:
         except StreamError:
             raise _broken("sent an event larger than 16 MiB") from None
         self._note(events)
-        return self._whole_events(chunk)
+        return self._begun(self._whole_events(chunk))
 
     def end(self) -> bytes:
         """The connection closed before the last event and its blank line.
 
         Servers that leave out the last blank line mean the event all the same. Where an error event came, the client
-        knows already.
+        knows already, or learns it from that last one.
         """
+        had_error = self.progress.has_error
         self._note(self._parser.feed(b"\n\n"))
+        last = self._begun(bytes(self._pending.rstrip(b"\r\n")) + b"\n\n")
         if self.terminal:
-            return bytes(self._pending.rstrip(b"\r\n")) + b"\n\n"
+            return last
         if self.progress.has_error:
-            return self._final_event
+            return self._final_event if had_error else last + self._final_event
         raise _broken("ended its stream before its end; the reply may be cut off")
+
+    def _begun(self, block: bytes) -> bytes:
+        """A block without the byte order mark that a stream may begin with: our comments may have come before it."""
+        if self._has_begun or not block:
+            return block
+        self._has_begun = True
+        return block.removeprefix(_BOM)
 
     def _note(self, events: list[SseEvent]) -> None:
         self.num_events += len(events)
@@ -93,10 +104,12 @@ class PlainTranscript:
 
     def __init__(self, *, keeps: bool = True) -> None:
         self.parts: list[bytes] = []
+        self.num_bytes = 0
         self._keeps = keeps
 
     def feed(self, chunk: bytes) -> bytes:
         """Every byte may be relayed."""
+        self.num_bytes += len(chunk)
         if self._keeps:
             self.parts.append(chunk)
         return chunk
@@ -127,7 +140,8 @@ def without_usage_event(block: bytes, dialect: Dialect) -> bytes:
     kept, start = [], 0
     for blank in _BLANK_LINE.finditer(block):
         frame, start = block[start : blank.end()], blank.end()
-        if not any(dialect.is_usage_event(event.data) for event in SseParser().feed(frame)):
+        events = SseParser().feed(frame)
+        if not any(event.event != b"error" and dialect.is_usage_event(event.data) for event in events):
             kept.append(frame)
     return b"".join(kept) + block[start:]
 

@@ -13,6 +13,9 @@ from openclaw_cache.types import Headers
 
 FINISH_WAIT_S = 1.0
 
+READ_BYTES = 64 * 1024
+"""Most that is taken at once. Each slow client holds such a piece, and the copy of it that is being sent."""
+
 
 class UpstreamReply:
     """A reply whose body is read piece by piece. `close` is safe at any time, more than once.
@@ -64,7 +67,7 @@ class UpstreamReply:
     async def _received(self) -> bytes:
         content = self._response.content
         try:
-            return await content.readany()
+            return await content.read(READ_BYTES)
         except (aiohttp.ClientError, OSError) as e:
             failure = _ended_early(e)
         with contextlib.suppress(TimeoutError):
@@ -94,6 +97,22 @@ class UpstreamReply:
     def close(self) -> None:
         """Drop the connection unless the reply was read to its end."""
         self._response.close()
+
+
+def with_body(reply: UpstreamReply, upstream: str) -> UpstreamReply:
+    """The reply, where its status lets it have a body. Raises RequestError (502): a model's answer has one.
+
+    What we wrote after such a head would be taken for the beginning of the connection's next reply.
+    """
+    if reply.status not in (204, 205, 304):
+        return reply
+    reply.close()
+    raise RequestError(
+        502,
+        f"upstream {upstream!r} answered with status {reply.status}, which has no body",
+        kind="api_error",
+        code="upstream_broken",
+    )
 
 
 def _ended_early(e: Exception) -> RequestError:

@@ -83,6 +83,22 @@ class Metrics:
             "Seconds of prefill that the embedded engines did not need, by their own measure of a token's cost.",
             registry=r,
         )
+        self.hit_window = Window(WINDOW_S)
+        self.kv_window = Window(WINDOW_S)
+        ratio = Gauge(
+            "openclaw_cache_hit_ratio",
+            "Hits / look-ups (of kv: prompt tokens) over the last 15 minutes.",
+            ["layer"],
+            registry=r,
+        )
+        ratio.labels("result").set_function(lambda: self.hit_window.ratio(time.monotonic()))
+        ratio.labels("kv").set_function(lambda: self.kv_window.ratio(time.monotonic()))
+        self._add_tiers(r)
+        self._add_upstreams(r)
+        self._name_children()
+
+    def _add_tiers(self, r: CollectorRegistry) -> None:
+        """What is kept where, and what became of it."""
         self.evictions = Counter(
             "openclaw_cache_evictions", "Entries removed, by reason.", ["layer", "reason"], registry=r
         )
@@ -99,6 +115,9 @@ class Metrics:
         self.blocks = Gauge(
             "openclaw_cache_blocks", "KV blocks of the embedded engines.", ["tier", "state"], registry=r
         )
+
+    def _add_upstreams(self, r: CollectorRegistry) -> None:
+        """What upstreams were asked for, and what of it was kept."""
         self.upstream_retries = Counter(
             "openclaw_cache_upstream_retries", "Upstream calls repeated before any byte came.", registry=r
         )
@@ -119,17 +138,6 @@ class Metrics:
             ["kind"],
             registry=r,
         )
-        self.hit_window = Window(WINDOW_S)
-        self.kv_window = Window(WINDOW_S)
-        ratio = Gauge(
-            "openclaw_cache_hit_ratio",
-            "Hits / look-ups (of kv: prompt tokens) over the last 15 minutes.",
-            ["layer"],
-            registry=r,
-        )
-        ratio.labels("result").set_function(lambda: self.hit_window.ratio(time.monotonic()))
-        ratio.labels("kv").set_function(lambda: self.kv_window.ratio(time.monotonic()))
-        self._name_children()
 
     def _name_children(self) -> None:
         """Find the children of the hot path once: `labels` costs more than the count itself."""

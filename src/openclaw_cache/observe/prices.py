@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -21,10 +21,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openclaw_cache.errors import ConfigError
+from openclaw_cache.yaml_text import load_yaml
 
 PICODOLLARS: Final = 10**12
 """In one dollar. The unit of all sums: the cheapest token is a few thousand of them, so sums stay whole numbers."""
@@ -88,6 +88,14 @@ class Prices:
             },
             str(shipped.as_of),
         )
+
+    def check_upstreams(self, names: Iterable[str]) -> None:
+        """Raises ConfigError where prices stand for an upstream that there is not."""
+        if unknown := self._upstreams.keys() - set(names):
+            raise ConfigError(
+                f"savings.prices_file: upstreams.{min(unknown)}: there is no upstream of this name; "
+                f"there are {', '.join(names)}"
+            )
 
     def of(self, model: str, upstream: str | None = None) -> Price | None:
         """The price of a model at an upstream; None where there is none. Cost: O(number of globs) at worst."""
@@ -159,17 +167,31 @@ class _File(_Strict):
     upstreams: dict[str, dict[str, _Entry]] = {}
 
 
+class _TwiceError(ValueError):
+    """A JSON object has a member twice: the parser would silently keep the last."""
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _TwiceError(f"the key {name!r} is given twice")
+        found[name] = value
+    return found
+
+
 def _read(file: Path) -> _File:
-    where = f"savings.prices_file: {file}"
+    where, is_json = f"savings.prices_file: {file}", file.suffix == ".json"
     try:
         text = file.read_text("utf-8")
-        value: Any = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+        value: Any = json.loads(text, object_pairs_hook=_members) if is_json else load_yaml(text, where)
     except OSError as e:
         raise ConfigError(f"{where} cannot be read: {e.strerror}") from None
-    except (ValueError, RecursionError, yaml.YAMLError) as e:
-        at = getattr(e, "problem_mark", None)
-        line = f" (line {at.line + 1})" if at is not None else ""
-        raise ConfigError(f"{where} is no {'JSON' if file.suffix == '.json' else 'YAML'}{line}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where} is no {'JSON' if is_json else 'YAML'}: it is not UTF-8 text") from None
+    except (ValueError, RecursionError) as e:
+        why = f": {e}" if isinstance(e, (json.JSONDecodeError, _TwiceError)) else ""
+        raise ConfigError(f"{where} is no JSON{why}") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{where} must be a table with `prices`")
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from openclaw_cache.errors import CorruptEntryError, StoreError, StoreFullError
 from openclaw_cache.result import aliases, eviction
-from openclaw_cache.result.encryption import UnknownKeyError
+from openclaw_cache.result.encryption import ENCRYPTED_MAGIC, UnknownKeyError
 from openclaw_cache.result.entry import packed
 from openclaw_cache.result.rekey import RekeyReport, rekey
 from openclaw_cache.result.screen import INLINE_CHARS
@@ -105,6 +105,16 @@ class ResultCache:
         self._packing: set[asyncio.Task[None]] = set()
         self._num_evicts = 0
         self._num_evicting = 0
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the store gets entries encrypted."""
+        return self._codec.encrypts
+
+    @property
+    def is_screened(self) -> bool:
+        """Whether entries are looked through before they are kept."""
+        return self._screen is not None
 
     def peek(self, key: CacheKey, now: float) -> Entry | None:
         """Look into memory only. Cost: 0.3 µs; never waits."""
@@ -253,7 +263,10 @@ class ResultCache:
             self._on_degraded("entry_key_unknown")
         except CorruptEntryError:
             self._on_degraded("entry_corrupt")
-            await self._drop(store_key, key)
+            if not stored.startswith(
+                ENCRYPTED_MAGIC
+            ):  # that may be our key's fault; its next reply replaces it
+                await self._drop(store_key, key)
         return None
 
     async def _drop(self, store_key: bytes, key: CacheKey) -> None:

@@ -36,6 +36,11 @@ class EntryCodec:
 
     __slots__ = ("_checksum_key", "_decoder", "_encoder", "_encryption")
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether what is written is encrypted."""
+        return self._encryption is not None
+
     def __init__(self, secret: bytes, encryption: EntryCipher | None = None) -> None:
         self._encryption = encryption
         self._checksum_key = blake3(

@@ -57,7 +57,8 @@ _SHAPES: Final = re.compile(
 _TELEGRAM: Final = re.compile(r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
 
 _VALUE: Final = re.compile(
-    r"""(?: [=:：是为] >? \s{0,4} | s(?<=\sis)\s ) ["'`]? (?P<value> [^\s"'`,;|<>(){}\[\]\\$]{8,200}+ ) (?! [(\[{] )""", re.VERBOSE
+    r"""(?: [=:：是为] >? \s{0,4} | s(?<=\sis)\s ) ["'`]? (?P<value> [^\s"'`,;|<>(){}\[\]\\$]{8,200}+ ) (?! [(\[{] )""",
+    re.VERBOSE,
 )
 """What is assigned to something. A call or an index is code, and `<…>`, `{…}`, `$…` is a template."""
 

@@ -47,6 +47,7 @@ def client_context(files: TlsFiles | None = None) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=files.ca_file)
     except OSError as error:  # SSLError is one
         raise ConfigError(f"store.ca_file: {files.ca_file}: {_why(error)}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # the default is what a machine's OpenSSL was set to
     if files.cert_file is None:
         return context
     setting, path = "cert_file", files.cert_file

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-import orjson
-
 from openclaw_cache.dialects.anthropic.split import shape_fault
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import count
+from openclaw_cache.dialects.writable import is_writable
 from openclaw_cache.types import Json
 
 Refusal = Literal["error", "shape", "refusal", "unfinished", "truncated", "finish", "empty"]
@@ -39,7 +38,7 @@ def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
     """Return None when a message may be stored, else one word that says why not (see REFUSALS)."""
     if isinstance(reply, dict) and (reply.get("error") or reply.get("type") == "error"):
         return "error"
-    if shape_fault(reply) is not None or not _is_writable(reply):
+    if shape_fault(reply) is not None or not is_writable(reply):
         return "shape"
     if any(block["type"] == "fallback" for block in reply["content"]):
         return "refusal"
@@ -59,15 +58,6 @@ def _stop_refusal(reply: dict[str, Json], request: Request) -> Refusal | None:
 def _is_answer(block: dict[str, Json]) -> bool:
     kind = block["type"]
     return bool(block["text"]) if kind == "text" else kind not in _ASIDES
-
-
-def _is_writable(reply: dict[str, Json]) -> bool:
-    """Whether a replay could write the reply again: orjson reads deeper nesting than it writes."""
-    try:
-        orjson.dumps(reply)
-    except orjson.JSONEncodeError:
-        return False
-    return True
 
 
 def _is_own_limit(reply: dict[str, Json], request: Request) -> bool:

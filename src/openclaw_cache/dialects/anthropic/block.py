@@ -91,6 +91,8 @@ class OpenBlock:
         return fields
 
     def _set(self, said: dict[str, Json], names: tuple[str, ...]) -> None:
+        if not said:
+            raise MergeError("a delta says nothing")
         for name, value in said.items():
             if name not in names or not (value is None or type(value) is str) or self._fields.get(name):
                 raise MergeError("a delta has an unknown field, or one that had come before")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import orjson
-
 from openclaw_cache.dialects.completions.split import shape_fault
 from openclaw_cache.dialects.openai.admission import Refusal
 from openclaw_cache.dialects.request import Request
+from openclaw_cache.dialects.writable import is_writable
 from openclaw_cache.types import Json
 
 
 def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
     """Return None when a reply may be stored, else one word that says why not (see `openai.REFUSALS`)."""
-    if isinstance(reply, dict) and (reply.get("error") or reply.get("object") == "error"):
+    if isinstance(reply, dict) and (
+        reply.get("error") or "error" in (reply.get("object"), reply.get("type"))
+    ):
         return "error"
-    if shape_fault(reply) is not None or not _is_writable(reply):
+    if shape_fault(reply) is not None or not is_writable(reply):
         return "shape"
     choices = reply["choices"]
     for choice in choices:
@@ -36,15 +37,6 @@ def _choice_refusal(choice: dict[str, Json]) -> Refusal | None:
     if finish not in ("stop", "length"):
         return "finish"
     return None if choice["text"] else "empty"
-
-
-def _is_writable(reply: dict[str, Json]) -> bool:
-    """Whether a replay could write the reply again: orjson reads deeper nesting than it writes."""
-    try:
-        orjson.dumps(reply)
-    except orjson.JSONEncodeError:
-        return False
-    return True
 
 
 def _is_own_limit(reply: dict[str, Json], request: Request, num_cut: int) -> bool:

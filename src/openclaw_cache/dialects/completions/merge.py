@@ -117,7 +117,7 @@ def _choices(choices: Json) -> list[dict[str, Json]]:
 def _add_field(top: dict[str, Json], key: str, value: Json) -> None:
     if key in PADDING:
         return
-    if (key == "error" and value) or (key == "object" and value == "error"):
+    if (key == "error" and value) or (key in ("object", "type") and value == "error"):
         raise MergeError("a chunk carries an error")
     if key in _FIRST:
         if key not in top or (value and not top[key]):

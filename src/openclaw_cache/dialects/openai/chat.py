@@ -60,7 +60,8 @@ class ChatDialect:
 
     def usage(self, reply: dict[str, Json]) -> Usage | None:
         """What a reply's `usage` says; Moonshot streams it in the choice, Groq under a name of its own."""
-        places = [reply, reply.get("x_groq"), *(reply.get("choices") or ())[:1]]
+        choices = reply.get("choices")
+        places = [reply, reply.get("x_groq"), *(choices[:1] if isinstance(choices, list) else ())]
         for place in places:
             usage = place.get("usage") if isinstance(place, dict) else None
             if isinstance(usage, dict):

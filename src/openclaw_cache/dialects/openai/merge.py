@@ -95,7 +95,7 @@ class ReplyMerge:
         top = self._top
         if key in _PADDING:
             return
-        if (key == "error" and value) or (key == "object" and value == "error"):
+        if (key == "error" and value) or (key in ("object", "type") and value == "error"):
             raise MergeError("a chunk carries an error")
         if key in _FIRST:
             if key not in top or (value and not top[key]):

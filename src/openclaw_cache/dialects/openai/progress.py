@@ -36,7 +36,9 @@ class StreamProgress:
 
 def _is_error(data: bytes) -> bool:
     chunk = _loads(data)
-    return isinstance(chunk, dict) and bool(chunk.get("error"))
+    if not isinstance(chunk, dict):
+        return False
+    return bool(chunk.get("error")) or "error" in (chunk.get("object"), chunk.get("type"))
 
 
 def is_usage_event(data: bytes) -> bool:

@@ -14,7 +14,7 @@ _ASK_USAGE = b'"stream_options":{"include_usage":true}'
 
 
 def parse(body: Json) -> Request:
-    """Read a decoded body. A few µs; walks the messages only where the body has no `tools`.
+    """Read a decoded body. A few µs, and a walk over the messages and the parts of their contents.
 
     Raises:
         RequestError: 400, with `param`, for what we cannot go on without: model, messages, stream.
@@ -42,9 +42,33 @@ def parse(body: Json) -> Request:
         temperature=get("temperature"),
         seed=get("seed"),
         limit=get("max_tokens") if newer is None else newer,
-        state="store" if get("store") is True else "",
+        state=_kept_state(body),
         num_messages=len(messages),
     )
+
+
+def _kept_state(body: dict[str, Json]) -> str:
+    """The field by which the upstream keeps something, looks up what it kept, or searches; empty without one."""
+    if body.get("store") is True:
+        return "store"
+    if body.get("web_search_options") is not None:
+        return "web_search_options"
+    return _reference(body["messages"])
+
+
+def _reference(messages: list[Json]) -> str:
+    """By what a message refers to what the upstream holds: earlier speech, or a file, by its id."""
+    for message in messages:
+        if not isinstance(message, dict):
+            continue
+        audio, content = message.get("audio"), message.get("content")
+        if isinstance(audio, dict) and audio.get("id"):
+            return "audio"
+        for part in content if isinstance(content, list) else ():
+            file = part.get("file") if isinstance(part, dict) else None
+            if isinstance(file, dict) and file.get("file_id"):
+                return "file_id"
+    return ""
 
 
 def _is_tool_turn(message: Json) -> bool:

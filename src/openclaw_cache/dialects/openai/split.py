@@ -51,8 +51,8 @@ def _choice_fault(choice: Json) -> str | None:
     message, finish = choice.get("message"), choice.get("finish_reason")
     if not isinstance(message, dict) or "delta" in choice:
         return "a choice has no message, or a delta beside it"
-    if finish is not None and not isinstance(finish, str):
-        return "a finish_reason is not a string"
+    if not isinstance(finish, str | None) or not isinstance(message.get("content"), str | list | None):
+        return "a finish_reason is not a string, or content neither text nor a list"
     calls = message.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
         return "tool_calls is not an array"

@@ -19,13 +19,8 @@ OpenRouter), `cache_creation_input_tokens` in them (Qwen) or beside them (LiteLL
 
 from __future__ import annotations
 
-from typing import Final
-
-from openclaw_cache.dialects.usage import Usage, count
+from openclaw_cache.dialects.usage import MOST_TOKENS, Usage
 from openclaw_cache.types import Json
-
-_MOST_TOKENS: Final = 10**9
-"""No prompt is that long: a larger number is no count of tokens."""
 
 
 def usage_of(usage: dict[str, Json]) -> Usage | None:
@@ -35,22 +30,30 @@ def usage_of(usage: dict[str, Json]) -> Usage | None:
     written tokens together are never more than the prompt's.
     """
     details = usage.get("prompt_tokens_details")
-    nested = details if isinstance(details, dict) else {}
-    miss = _count(usage.get("prompt_cache_miss_tokens"))
-    cached = _first(
-        nested.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens")
+    counts, nested = _counts(usage), _counts(details) if isinstance(details, dict) else {}
+    miss = counts.get("prompt_cache_miss_tokens")
+    # The first one above zero: a provider that fills one place often leaves a zero in another.
+    cached = (
+        nested.get("cached_tokens")
+        or counts.get("prompt_cache_hit_tokens")
+        or counts.get("cached_tokens")
+        or 0
     )
-    read = _first(usage.get("cache_read_input_tokens"))
-    creation = _first(usage.get("cache_creation_input_tokens"))
-    names = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
-    write = _first(*(nested.get(name) for name in names), creation)
-    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    read = counts.get("cache_read_input_tokens", 0)
+    creation = counts.get("cache_creation_input_tokens", 0)
+    write = (
+        nested.get("cache_write_tokens")
+        or nested.get("cache_creation_input_tokens")
+        or nested.get("cache_creation_tokens")
+        or creation
+    )
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
     if prompt is None and miss is not None:
         prompt = miss + cached
     if prompt is None:
         return None if completion is None else Usage(completion_tokens=completion)
     beside = (cached or read) + write
-    extra = _extra(usage, prompt, completion)
+    extra = _extra(counts.get("total_tokens"), prompt, completion)
     if beside and (extra == beside or read + creation > prompt):
         prompt += beside
     elif completion is not None and extra == _reasoning(usage, extra):
@@ -59,7 +62,7 @@ def usage_of(usage: dict[str, Json]) -> Usage | None:
     return Usage(prompt, completion, cached, min(write, prompt - cached))
 
 
-def _extra(usage: dict[str, Json], prompt: int, completion: int | None) -> int:
+def _extra(total: int | None, prompt: int, completion: int | None) -> int:
     """Tokens that the total has beyond prompt and completion.
 
     Either the prompt was counted without its cached tokens, as Anthropic counts, or the completion without its
@@ -67,21 +70,15 @@ def _extra(usage: dict[str, Json], prompt: int, completion: int | None) -> int:
     and 124 of reasoning, of a total of 837) and Gemini's OpenAI endpoint, which does not even name it
     (discuss.ai.google.dev/t/98760: 758 + 102 of a total of 1725).
     """
-    total = _count(usage.get("total_tokens"))
     return 0 if total is None or completion is None else max(0, total - prompt - completion)
 
 
 def _reasoning(usage: dict[str, Json], default: int) -> int:
     details = usage.get("completion_tokens_details")
-    told = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
+    told = _counts(details).get("reasoning_tokens") if isinstance(details, dict) else None
     return default if told is None else told
 
 
-def _count(value: Json) -> int | None:
-    number = count(value)
-    return number if number is not None and number <= _MOST_TOKENS else None
-
-
-def _first(*values: Json) -> int:
-    """The first count above zero: a provider that fills one place often leaves a zero in another."""
-    return next((number for number in map(_count, values) if number), 0)
+def _counts(fields: dict[str, Json]) -> dict[str, int]:
+    """Those fields that are a count of tokens: in one pass, since every reply on its way pays for it."""
+    return {name: n for name, n in fields.items() if type(n) is int and 0 <= n <= MOST_TOKENS}  # no booleans

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-import orjson
-
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.responses.split import shape_fault
+from openclaw_cache.dialects.writable import is_writable
 from openclaw_cache.types import Json
 
 Refusal = Literal["error", "shape", "background", "refusal", "filtered", "unfinished", "truncated", "empty"]
@@ -29,26 +28,19 @@ _NO_ANSWERS: Final = ("reasoning", "compaction")
 
 def refusal_to_store(reply: Json, request: Request) -> Refusal | None:
     """Return None when a response may be stored, else one word that says why not (see REFUSALS)."""
-    if isinstance(reply, dict) and (reply.get("error") or reply.get("status") == "failed"):
+    if isinstance(reply, dict) and (
+        reply.get("error") or reply.get("status") == "failed" or reply.get("object") == "error"
+    ):
         return "error"
     if isinstance(reply, dict) and reply.get("background") is True:
         return "background"
-    if shape_fault(reply) is not None or not _is_writable(reply):
+    if shape_fault(reply) is not None or not is_writable(reply):
         return "unfinished" if _is_waiting(reply) else "shape"
     return _unfinished(reply, request) or _output_refusal(reply["output"])
 
 
 def _is_waiting(reply: Json) -> bool:
     return isinstance(reply, dict) and reply.get("status") in ("queued", "in_progress", "cancelled")
-
-
-def _is_writable(reply: dict[str, Json]) -> bool:
-    """Whether a replay could write the response again: orjson reads deeper nesting than it writes."""
-    try:
-        orjson.dumps(reply)
-    except orjson.JSONEncodeError:
-        return False
-    return True
 
 
 def _unfinished(reply: dict[str, Json], request: Request) -> Refusal | None:

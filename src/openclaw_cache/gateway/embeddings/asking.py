@@ -16,8 +16,10 @@ from openclaw_cache.gateway.call import Call
 from openclaw_cache.gateway.embeddings.aside import aside
 from openclaw_cache.gateway.embeddings.fetch import Fetched
 from openclaw_cache.gateway.embeddings.reading import Reading
-from openclaw_cache.gateway.flight import Source
+from openclaw_cache.gateway.flight import MAX_HELD_BYTES, Source
+from openclaw_cache.gateway.inflight import InFlightBytes, overloaded
 from openclaw_cache.gateway.upstream import Upstream
+from openclaw_cache.gateway.upstream_reply import with_body
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.types import CacheKey, Entry, Namespace
@@ -53,6 +55,7 @@ class Asking:
     ttl_s: float
     wall: Callable[[], float]
     outdated_at: Mapping[str, float]
+    inflight: InFlightBytes
 
     async def ask(self, keys: Sequence[CacheKey], inputs: Sequence[Input], raw: bytes) -> Fetched:
         """Send `raw`, which asks for `inputs`, and store what comes back where it is certain whose it is.
@@ -68,8 +71,9 @@ class Asking:
         if raw is not call.raw:
             sent = [(name, value) for name, value in sent if name not in _OF_THE_WHOLE_BODY]
         sent.append(("x-request-id", call.request_id))
-        source = await self.upstream.send("POST", call.path, call.query.decode("latin-1"), sent, raw)
-        body = await _read(source)
+        query = call.query.decode("latin-1")
+        source = with_body(await self.upstream.send("POST", call.path, query, sent, raw), self.upstream.name)
+        body = await _read(source, self.inflight)
         status, headers = source.status, header_rules.returned(source.headers)
         if status != 200:
             return Fetched(status, headers, body)
@@ -138,17 +142,22 @@ async def _put(
     return stored
 
 
-async def _read(source: Source) -> bytes:
-    """A whole reply. Raises RequestError where it breaks off, or is too long to be held."""
+async def _read(source: Source, inflight: InFlightBytes) -> bytes:
+    """A whole reply, counted while it comes. Raises RequestError where it breaks off, or is too long to be held."""
     body = bytearray()
     try:
         while part := await source.read():
             body += part
+            inflight.add(len(part))
             _check_length(len(body))
+            if len(body) > MAX_HELD_BYTES and inflight.is_full:
+                raise overloaded("too much is in flight for these embeddings")
         source.finish()
     except (RequestError, asyncio.CancelledError):
         source.close()
         raise
+    finally:
+        inflight.give(len(body))
     return bytes(body)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from openclaw_cache.gateway.embeddings.fetch import Fetch, Fetched, Fetches
 from openclaw_cache.gateway.embeddings.lookup import look_up
 from openclaw_cache.gateway.embeddings.reading import Reading
 from openclaw_cache.gateway.embeddings.reply import EmbeddingsReply, merged, relayed, without_body
+from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan, restricted
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
@@ -66,6 +68,7 @@ class Embeddings:
         wall: unix seconds.
         outdated_at: when replies of a model were last invalidated here (monotonic seconds).
         fetches: to be closed whenever a model is invalidated.
+        inflight: told of the bytes of replies while they are read.
     """
 
     cache: ResultCache
@@ -80,6 +83,7 @@ class Embeddings:
     wall: Callable[[], float] = time.time
     outdated_at: Mapping[str, float] = field(default_factory=dict)
     fetches: Fetches = field(default_factory=Fetches)
+    inflight: InFlightBytes = field(default_factory=lambda: InFlightBytes(sys.maxsize))
 
     async def read(self, raw: bytes) -> Reading:
         """What a body says; its model decides who answers. See `reading.read`, also for what it raises."""
@@ -149,6 +153,7 @@ class Embeddings:
             ttl_s=self.ttl_s,
             wall=self.wall,
             outdated_at=self.outdated_at,
+            inflight=self.inflight,
         )
 
     async def _keys(self, asking: Asking) -> list[CacheKey] | None:
