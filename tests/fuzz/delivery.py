@@ -118,8 +118,10 @@ def delivered(body: bytes, kind: str, rng: random.Random, *, is_pristine: bool) 
         made.is_pristine = False
     if made.cut_at is not None:
         made.cut_at = rng.randrange(len(made.sent) + 1)
-        if made.framing == "length" and made.cut_at == len(made.sent):
-            made.cut_at = None
+        if made.framing == "length" and made.cut_at == len(
+            made.sent
+        ):  # all of it is there: nothing breaks off
+            made.cut_at, made.ending = None, "close" if made.ending == "stall" else made.ending
     return made
 
 
@@ -148,7 +150,8 @@ def _break(made: Delivery, rng: random.Random) -> None:
             made.encoding = rng.choice(("snappy", "gzip", "zstd", "deflate", "br"))
         case 10:
             made.head_garbage = mutated(
-                b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: a/b\r\n\r\n{}", rng
+                b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\ncontent-type: a/b\r\n\r\n{}",
+                rng,
             )
         case _:
             made.headers += rng.choice(

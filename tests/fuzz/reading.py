@@ -118,8 +118,10 @@ def _chat_stream(chunks: list[dict[str, Json]]) -> View | None:
                 own["finish_reason"] = choice["finish_reason"]
             delta, message = choice.get("delta") or {}, own["message"]
             for name in ("content", "reasoning_content", "refusal"):
-                if delta.get(name) is not None:
+                if isinstance(delta.get(name), str):
                     message[name] = message.get(name, "") + delta[name]
+                elif delta.get(name) is not None:
+                    message[name] = delta[name]
             for call in delta.get("tool_calls") or []:
                 calls = message.setdefault("tool_calls", {})
                 known = calls.setdefault(call["index"], {"id": "", "function": {"name": "", "arguments": ""}})

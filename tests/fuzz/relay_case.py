@@ -15,6 +15,9 @@ from fuzz.wire import Reply
 
 Json = Any
 HIT = "openclaw-cache; hit; detail=exact"
+MAX_EVENT_BYTES = 16 * 2**20
+"""A longer one ends its stream."""
+
 NOT_CACHED = "openclaw-cache; detail=not-cached"
 
 
@@ -226,6 +229,7 @@ def _fault_of_stream(case: RelayCase, reply: Reply) -> str | None:
     if end is not None and len(seen) > end and seen == told[: len(seen)]:
         return None
     is_sure = case.delivery.is_sure and (is_whole or case.delivery.encoding is None)
+    is_sure = is_sure and all(len(data) <= MAX_EVENT_BYTES for _, data in told)
     if end is not None and is_sure and not any(map(reading.is_error, told[: end + 1])):
         return "a stream with a good end that its client does not see"
     while seen and case.api in ("chat", "completions") and reading.is_end(case.api, seen[-1]):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from openclaw_cache.result.s3fifo import S3Fifo
 from support.running import RunningGateway
 from support.scripted_upstream import (
     DONE,
@@ -100,6 +101,17 @@ async def test_nor_is_it_one_of_vectors(gateway: Served, upstream: ScriptedUpstr
     assert (answer.status, code(answer.body)) == (502, "upstream_broken")
 
 
+async def test_vectors_in_an_encoding_that_is_unknown_here_are_passed_on_and_not_stored(
+    gateway: Served, upstream: ScriptedUpstream
+) -> None:
+    told = {"object": "list", "data": [{"index": 0, "embedding": [0.5]}], "model": "m"}
+    upstream.script = says(told, headers={"content-encoding": "snappy"})
+    asked = {"model": "m", "input": "a"}
+    answer = await gateway.ask(asked, path="/v1/embeddings")
+    assert (answer.json(), answer.headers["content-encoding"]) == (told, "snappy")
+    assert (await gateway.ask(asked, path="/v1/embeddings", headers=ONLY_IF_CACHED)).status == 504
+
+
 @pytest.mark.parametrize("content", [1.5, True, {"a": 1}])
 async def test_content_that_is_no_text_is_not_stored(
     gateway: Served, upstream: ScriptedUpstream, content: Any
@@ -107,6 +119,16 @@ async def test_content_that_is_no_text_is_not_stored(
     upstream.script = says(reply(content))
     assert (await gateway.ask()).json()["choices"][0]["message"]["content"] == content
     assert (await gateway.ask(headers=ONLY_IF_CACHED)).status == 504
+
+
+@pytest.mark.parametrize("size_bytes", [300, 1_200, 10_000])
+def test_what_was_put_a_moment_ago_is_in_memory_however_many_small_entries_came_before(
+    size_bytes: int,
+) -> None:
+    entries: S3Fifo[int, int] = S3Fifo(2**22, ghost_cost=240)
+    for number in range(40_000):
+        entries.put(number, number, size_bytes)
+    assert [entries.get(number) for number in range(39_980, 40_000)] == list(range(39_980, 40_000))
 
 
 async def test_numbers_that_are_no_count_of_tokens_do_not_keep_a_reply_out_of_the_store(
@@ -131,6 +153,17 @@ async def test_an_error_event_that_no_blank_line_follows_reaches_the_client(
     answer = await gateway.ask(chat(stream=True))
     _, error, done = answer.events()
     assert (error, done) == ({"error": {"message": "Overloaded"}}, "[DONE]")
+
+
+async def test_a_last_event_that_has_half_a_character_is_the_end(
+    gateway: Served, upstream: ScriptedUpstream
+) -> None:
+    last = (
+        b'data: {"type":"response.completed","response":{"status":"completed","output":[],"x":"\\ud83c"}}\n\n'
+    )
+    upstream.script = sends(last)
+    answer = await gateway.ask({"model": "m", "input": "hi", "stream": True}, path="/v1/responses")
+    assert answer.body == last
 
 
 async def test_a_byte_order_mark_does_not_hide_the_first_event_behind_our_ping(

@@ -129,7 +129,8 @@ class S3Fifo(Generic[K, V]):
 
     def _make_room(self, size: int) -> None:
         while self.size + size > self._capacity:
-            if self._small and self._main_size <= self._capacity * (1 - _SMALL_RATIO):
+            # The names take their room from the main queue: out of the small one, new keys would leave at once.
+            if self._small and self.size - self._small_size <= self._capacity * (1 - _SMALL_RATIO):
                 self._pass_small()
             elif self._main:
                 self._pass_main()

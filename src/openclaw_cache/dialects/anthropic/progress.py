@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import orjson
-
-from openclaw_cache.types import Json
+from openclaw_cache.dialects.payload import payload
 
 STOP: Final = "message_stop"
 """Type of the event that ends every complete stream."""
@@ -38,19 +36,10 @@ class StreamProgress:
             return
         if event == b"error" or (b'"error"' in data and _is_error(data)):
             self.has_error = True
-        elif b'"message_stop"' in data and _read(data).get("type") == STOP:
+        elif b'"message_stop"' in data and payload(data).get("type") == STOP:
             self.has_end = True
 
 
 def _is_error(data: bytes) -> bool:
-    payload = _read(data)
-    return payload.get("type") == "error" or bool(payload.get("error"))
-
-
-def _read(data: bytes) -> dict[str, Json]:
-    """Parse a payload; what is no JSON object says nothing: it is relayed as it came, `merge` refuses it."""
-    try:
-        payload = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
+    told = payload(data)
+    return told.get("type") == "error" or bool(told.get("error"))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import orjson
-
-from openclaw_cache.types import Json
+from openclaw_cache.dialects.payload import payload
 
 DONE: Final = b"[DONE]"
 """Payload of the event that ends every complete stream."""
@@ -35,9 +33,7 @@ class StreamProgress:
 
 
 def _is_error(data: bytes) -> bool:
-    chunk = _loads(data)
-    if not isinstance(chunk, dict):
-        return False
+    chunk = payload(data)
     return bool(chunk.get("error")) or "error" in (chunk.get("object"), chunk.get("type"))
 
 
@@ -50,13 +46,5 @@ def is_usage_event(data: bytes) -> bool:
     at = data.find(b'"usage"')  # never inside a generated text: quotes are escaped there
     if at < 0 or data.startswith(b":null", at + 7):
         return False
-    chunk = _loads(data)
-    return isinstance(chunk, dict) and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
-
-
-def _loads(data: bytes) -> Json:
-    """Parse a payload; None where it is no JSON: it is relayed as it came, and `merge` refuses it."""
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
+    chunk = payload(data)
+    return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

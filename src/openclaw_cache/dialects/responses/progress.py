@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import orjson
-
-from openclaw_cache.types import Json
+from openclaw_cache.dialects.payload import payload
 
 _ENDS: Final = frozenset({b"response.completed", b"response.incomplete", b"response.failed"})
 _ERRORS: Final = frozenset({b"response.failed", b"error"})
@@ -44,16 +42,6 @@ class ResponsesProgress:
         """The type that a payload names itself; `error` for a bare error object, as servers send that fail early."""
         if not _MARK.search(data):
             return b""
-        payload = _loads(data)
-        if not isinstance(payload, dict):
-            return b""
-        kind = "error" if payload.get("error") else payload.get("type")
-        return kind.encode() if isinstance(kind, str) else b""
-
-
-def _loads(data: bytes) -> Json:
-    """Parse a payload; None where it is no JSON: it is relayed as it came, and `merge` refuses it."""
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
+        told = payload(data)
+        kind = "error" if told.get("error") else told.get("type")
+        return kind.encode(errors="replace") if isinstance(kind, str) else b""

@@ -75,7 +75,7 @@ class Asking:
         source = with_body(await self.upstream.send("POST", call.path, query, sent, raw), self.upstream.name)
         body = await _read(source, self.inflight)
         status, headers = source.status, header_rules.returned(source.headers)
-        if status != 200:
+        if status != 200 or source.is_encoded:  # what is in an encoding that nobody here knows is not read
             return Fetched(status, headers, body)
         vectors, prompt_tokens = await aside(len(body), lambda: self._take_apart(body, inputs))
         self.metrics.prompt_tokens_from["computed"].inc(prompt_tokens or 0)
