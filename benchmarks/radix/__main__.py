@@ -7,9 +7,9 @@ Every figure comes from a process of its own, one at a time, in turn; CPU time, 
 read from $OPENCLAW_CACHE_TRACES. PYTHON is an interpreter that can import the engine's wheel:
 
     python3 -m venv ENV && ENV/bin/pip install --no-deps sglang==0.5.23      # or vllm==0.33.0
-    ENV/bin/pip install torch transformers numpy psutil pyzmq pillow pybase64 ipython traitlets dill       # sglang
-    ENV/bin/pip install torch transformers numpy psutil pyzmq pillow pybase64 cachetools cloudpickle cbor2 \\
-                        py-cpuinfo openai-harmony fastapi                                                  # vllm
+    ENV/bin/pip install blake3 numpy torch transformers psutil pyzmq pillow pybase64    # both
+    ENV/bin/pip install ipython traitlets dill                                          # sglang
+    ENV/bin/pip install cachetools cloudpickle cbor2 py-cpuinfo openai-harmony fastapi  # vllm
 
 Stand-ins take the place of what else they import (`benchmarks.radix.stubs`): their indexes use none of it.
 """
@@ -29,6 +29,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from benchmarks.radix import peers, subjects
@@ -49,6 +50,8 @@ SUBJECTS: dict[str, Callable[[Prompts], Subject]] = {
 _GRANULARITIES = (16, 64, 512)
 _HASHED_TOKENS = 1 << 17
 _MEMORY_REQUESTS = 300
+_BATCH = 50
+_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
@@ -60,14 +63,14 @@ def main() -> None:
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", help=argparse.SUPPRESS)
+    parser.add_argument("--prompts", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    traces = options.trace or ["mooncake", "coding-40"]
     if options.only:
-        print(json.dumps(_measure(options.only, traces[0], options.requests)))
+        print(json.dumps(_measure(options.only, options.prompts)))
         return
     pythons = {"": sys.executable} | dict(peer.split("=", 1) for peer in options.peer)
     found = {"hashing": hashing(pythons, options.rounds), "lengths": lengths(options.rounds)}
-    for trace in traces:
+    for trace in options.trace or ["mooncake", "coding-40"]:
         found[trace] = indexes(pythons, trace, options.requests, options.rounds)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
@@ -76,10 +79,12 @@ def main() -> None:
 def indexes(pythons: dict[str, str], trace: str, num_requests: int, num_rounds: int) -> dict[str, dict]:  # type: ignore[type-arg]
     """Every index on a trace."""
     names = [name for name in SUBJECTS if _engine(name) in pythons]
-    rounds = [
-        {name: _asked(pythons[_engine(name)], name, trace, num_requests) for name in names}
-        for _ in range(num_rounds)
-    ]
+    with TemporaryDirectory() as folder:
+        prompts = f"{folder}/prompts.npz"
+        Prompts.of_trace(trace, num_requests).save(prompts)
+        rounds = [
+            {name: _asked(pythons[_engine(name)], name, prompts) for name in names} for _ in range(num_rounds)
+        ]
     rows = {}
     mean_blocks = rounds[0][names[0]]["mean_blocks"]
     print(f"\n{trace}: {num_requests} prompts of {mean_blocks:,.0f} blocks on average")
@@ -104,7 +109,7 @@ def hashing(pythons: dict[str, str], num_rounds: int) -> dict[str, dict[str, flo
     asked = [("hashing", pythons[""])]
     if "vllm" in pythons:
         asked.append(("hashing-vllm", pythons["vllm"]))
-    rounds = [_asked(python, name, "mooncake", 0) for _ in range(num_rounds) for name, python in asked]
+    rounds = [_asked(python, name) for _ in range(num_rounds) for name, python in asked]
     names = dict.fromkeys(name for found in rounds for name in found)
     print(
         "| Mtok/s, tokens of a block: | " + " | ".join(map(str, _GRANULARITIES)) + " |\n" + "|---" * 4 + "|"
@@ -119,7 +124,7 @@ def hashing(pythons: dict[str, str], num_rounds: int) -> dict[str, dict[str, flo
 
 def lengths(num_rounds: int) -> dict[str, float]:
     """Our index on ready hashes: match + insert /s, by the length of prompts and the share that is known."""
-    rounds = [_asked(sys.executable, "lengths", "mooncake", 0) for _ in range(num_rounds)]
+    rounds = [_asked(sys.executable, "lengths") for _ in range(num_rounds)]
     rows = {case: median(found[case] for found in rounds) for case in rounds[0]}
     print("\n| ready hashes | match + insert /s |\n|---|---|")
     for case, rate in rows.items():
@@ -132,22 +137,16 @@ def _engine(subject: str) -> str:
     return name if name in ("sglang", "vllm") else ""
 
 
-def _asked(python: str, name: str, trace: str, num_requests: int) -> dict:  # type: ignore[type-arg]
+def _asked(python: str, name: str, prompts: str | None = None) -> dict:  # type: ignore[type-arg]
     """What a process of its own measures."""
-    command = [
-        python,
-        "-m",
-        "benchmarks.radix",
-        "--only",
-        name,
-        "--trace",
-        trace,
-        "--requests",
-        str(num_requests),
-    ]
-    paths = os.pathsep.join(["src", ".", *sys.path[1:2]])
+    options = ["--only", name] + (["--prompts", prompts] if prompts else [])
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": paths}
+        [python, "-m", "benchmarks.radix", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=_CHECKOUT,
+        env=os.environ | {"PYTHONPATH": f"{_CHECKOUT}/src"},
     )
     if done.returncode:
         sys.exit(f"{name}: {done.stderr[-2000:]}")
@@ -155,7 +154,7 @@ def _asked(python: str, name: str, trace: str, num_requests: int) -> dict:  # ty
     return found
 
 
-def _measure(name: str, trace: str, num_requests: int) -> dict:  # type: ignore[type-arg]
+def _measure(name: str, file: str) -> dict:  # type: ignore[type-arg]
     if name == "hashing":
         return {"ours (SHA-256)": {size: _rate(_ours(size)) for size in _GRANULARITIES}}
     if name == "hashing-vllm":
@@ -171,9 +170,8 @@ def _measure(name: str, trace: str, num_requests: int) -> dict:  # type: ignore[
             for num_blocks in (24, 1700)
             for ratio in (1.0, 0.96, 0.5, 0.0)
         }
-    return speed(SUBJECTS[name], Prompts(trace, num_requests)) | memory(
-        SUBJECTS[name], Prompts(trace, min(num_requests, _MEMORY_REQUESTS))
-    )
+    prompts = Prompts.load(file)
+    return speed(SUBJECTS[name], prompts) | memory(SUBJECTS[name], prompts.first(_MEMORY_REQUESTS))
 
 
 def speed(make: Callable[[Prompts], Subject], prompts: Prompts) -> dict[str, float]:
@@ -202,21 +200,29 @@ def speed(make: Callable[[Prompts], Subject], prompts: Prompts) -> dict[str, flo
 
 
 def both_rate(num_blocks: int, known_ratio: float) -> float:
-    """Prompts a second whose first blocks all of them share, each looked up and inserted."""
-    index, slots, taken = HashIndex(), np.arange(num_blocks, dtype=np.int32), 0.0
+    """Prompts a second whose first blocks all of them share, each looked up and inserted: median of the batches."""
+    index, slots = HashIndex(), np.arange(num_blocks, dtype=np.int32)
     num_known = round(num_blocks * known_ratio)
-    table = hashlib.shake_256(b"shared").digest(num_blocks * HASH_BYTES)
-    shared = [table[at : at + HASH_BYTES] for at in range(0, len(table), HASH_BYTES)]
+    shared = _names("shared", num_blocks)
     index.insert(shared, slots)
-    num = 300_000 // num_blocks
-    for number in range(num):
-        rest = hashlib.shake_256(str(number).encode()).digest((num_blocks - num_known) * HASH_BYTES)
-        names = shared[:num_known] + [rest[at : at + HASH_BYTES] for at in range(0, len(rest), HASH_BYTES)]
-        begun = time.perf_counter()
-        index.match(names)
-        index.insert(names, slots)
-        taken += time.perf_counter() - begun
-    return num / taken
+    taken = []
+    for batch in range(300_000 // num_blocks // _BATCH):
+        paths = [
+            shared[:num_known] + _names(f"{batch}:{number}", num_blocks - num_known)
+            for number in range(_BATCH)
+        ]
+        begun = time.process_time()
+        for names in paths:
+            index.match(names)
+            index.insert(names, slots)
+        taken.append(time.process_time() - begun)
+    return _BATCH / median(taken)
+
+
+def _names(seed: str, num: int) -> list[bytes]:
+    """Stand-ins for the hashes of blocks."""
+    table = hashlib.shake_256(seed.encode()).digest(num * HASH_BYTES)
+    return [table[at : at + HASH_BYTES] for at in range(0, len(table), HASH_BYTES)]
 
 
 def memory(make: Callable[[Prompts], Subject], prompts: Prompts) -> dict[str, float]:

@@ -30,20 +30,43 @@ class Prompt:
 
 
 class Prompts:
-    """The first requests of a trace.
+    """Requests of a trace.
+
+    Args:
+        paths: the ids of each one's blocks.
+        block_tokens: of a block of the trace.
 
     Attributes:
-        block_tokens: of a block of the trace.
         num_distinct: blocks among them.
     """
 
-    def __init__(self, trace: str, num_requests: int) -> None:
-        loaded = TRACES[trace](data_folder(), "whole")
-        self._paths = [request.ids for request in loaded.requests[:num_requests]]
-        self.block_tokens = loaded.block_tokens
-        self.num_distinct = len(np.unique(np.concatenate(self._paths)))
-        self._num_ids = 1 + max(int(path.max()) for path in self._paths)
+    def __init__(self, paths: list[NDArray[np.int32]], block_tokens: int) -> None:
+        self._paths = paths
+        self.block_tokens = block_tokens
+        self.num_distinct = len(np.unique(np.concatenate(paths)))
+        self._num_ids = 1 + max(int(path.max()) for path in paths)
         self._names = hashlib.shake_256(b"names").digest(self._num_ids * _NAME_BYTES)
+
+    @classmethod
+    def of_trace(cls, trace: str, num_requests: int) -> Prompts:
+        """The first requests of a trace. Cost: reads the whole trace, up to a minute."""
+        loaded = TRACES[trace](data_folder(), "whole")
+        return cls([request.ids for request in loaded.requests[:num_requests]], loaded.block_tokens)
+
+    @classmethod
+    def load(cls, file: str) -> Prompts:
+        """What `save` has written."""
+        with np.load(file) as held:
+            return cls(np.split(held["ids"], held["ends"][:-1]), int(held["block_tokens"]))
+
+    def save(self, file: str) -> None:
+        """Write them for other processes (.npz)."""
+        ends = np.cumsum([len(path) for path in self._paths])
+        np.savez(file, ids=np.concatenate(self._paths), ends=ends, block_tokens=self.block_tokens)
+
+    def first(self, num: int) -> Prompts:
+        """The first `num` of them."""
+        return Prompts(self._paths[:num], self.block_tokens)
 
     def __len__(self) -> int:
         return len(self._paths)

@@ -218,9 +218,9 @@ def _eviction(shown: Mapping[str, Any]) -> str:
     tiers = shown.get("tiers") or {}
     lines = []
     for tier, duel in tiers.items():
-        score, chosen = duel.get("score") or {}, duel.get("num_chosen") or {}
+        score, gone = duel.get("score") or {}, duel.get("num_gone") or {}
         scores = ", ".join(f"{side} {value:.2f}" for side, value in score.items())
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in chosen.items() if count)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in gone.items() if count)
         lines.append(f"{tier} by {duel.get('side')} ({scores}); went: {reasons or 'none'}")
     return f"{policy}: {' · '.join(lines)}" if lines else policy
 

@@ -142,6 +142,8 @@ class World:
         assert match.num_blocks == expected
         assert match.slots()[Tier.DEVICE].tolist() == [self.held[number] for number in numbers[:expected]]
         assert (match.node.path_tokens()[: match.num_tokens] == tokens[: match.num_tokens]).all()
+        if self.chance.random() < 0.5:
+            self.tree.touch(match, float(self.now))
         block = match.partial_block()
         if block != NOWHERE:
             before, content = self.carries[block]

@@ -23,6 +23,7 @@ from openclaw_cache.kv.hashing import chain, root_hash
 from openclaw_cache.kv.lease import LeaseError
 from openclaw_cache.kv.lower import Write
 from openclaw_cache.kv.node import Flag, Node
+from openclaw_cache.kv.rhythm import Hint
 from openclaw_cache.kv.tiers import CorruptBlockError
 from support.kv_gates import B
 from support.kv_site import INT8_ERROR, SHIFT, KvSite, Run, Tokens, array, exact
@@ -48,9 +49,9 @@ class CacheMachine(RuleBasedStateMachine):
     @initialize(
         kind=st.sampled_from(["fp16", "fp16", "int8"]),
         write=st.sampled_from(["through", "back"]),
-        policy=st.sampled_from(["lru", "s3fifo"]),
-        host=st.sampled_from([0, 3, 8]),
-        disk=st.sampled_from([0, 5, 12]),
+        policy=st.sampled_from(["lru", "s3fifo", "agent", "agent"]),
+        host=st.sampled_from([0, 1, 3, 8]),
+        disk=st.sampled_from([0, 1, 5, 12]),
     )
     def build(self, kind: Kind, write: Write, policy: str, host: int, disk: int) -> None:
         self.args: dict[str, Any] = {
@@ -158,7 +159,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     # -- the engine's and the operator's other calls
 
-    @rule(passed_s=st.sampled_from([0.0, 0.0, 0.0, 6.0]))
+    @rule(passed_s=st.sampled_from([0.0, 0.0, 0.0, 6.0, 1e9, -7.0]))
     def poll(self, passed_s: float) -> None:
         self.site.poll(passed_s)
 
@@ -173,12 +174,14 @@ class CacheMachine(RuleBasedStateMachine):
         if tier is Tier.DEVICE or tier in self.site.lower.pools:
             self.site.lower.evict(tier, num)
 
-    @rule(call=st.sampled_from(["pin", "forget", "measure"]), pick=picks)
+    @rule(call=st.sampled_from(["pin", "forget", "measure", "hint"]), pick=picks)
     def operate(self, call: str, pick: int) -> None:
         if call == "pin":
             self.pin(pick)
         elif call == "forget":
             self.forget(pick)
+        elif call == "hint":
+            self.hint(pick)
         else:
             self.site.cache.prefill_s_per_token = [0.0, 0.0, 1.0, 1e-12][pick % 4]
 
@@ -209,6 +212,10 @@ class CacheMachine(RuleBasedStateMachine):
         self.storable = {path for path in self.storable if path[0] != salt or path[1][: first + 1] != within}
         if self.site.gates[Tier.DISK].is_broken:
             self.can_tell_index = False
+
+    def hint(self, pick: int) -> None:
+        for node in list(self.site.tree.nodes())[pick % 5 :: 5]:
+            self.site.tree.rhythm.hint(node, Hint(pick // 5 % 4))
 
     # -- faults
 

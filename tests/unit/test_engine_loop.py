@@ -6,23 +6,19 @@ import asyncio
 import random
 import threading
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from openclaw_cache.engine import kv_admin
 from openclaw_cache.engine.chat import Event, Finished, Piece, Prefilled
 from openclaw_cache.engine.line import LineFullError
 from openclaw_cache.engine.plan import Segment
 from openclaw_cache.errors import RequestError
 from openclaw_cache.kv.block import Tier
-from openclaw_cache.kv.rhythm import Hint
 from support.toy_engine import BLOCK, reply_to
-from support.toy_loop import WAIT_S, Gate, Site, prompt_of, said, site
+from support.toy_loop import WAIT_S, Gate, prompt_of, said, site
 
 
 async def test_a_reply_is_told_once_as_prefilled_then_in_pieces_then_as_finished() -> None:
@@ -41,42 +37,6 @@ async def test_an_end_token_ends_the_reply_and_is_not_shown() -> None:
         events = await engine.ask(prompt_of(30), 20)
         assert said(events) == reply[:at]
         assert events[-1] == Finished(0, "stop", at)
-
-
-async def test_how_a_reply_ends_says_what_the_next_call_waits_for() -> None:
-    reply = reply_to(prompt_of(30), 20)
-    at = next(i for i in range(3, 20) if reply[i] not in reply[:i])
-
-    async def hint_after(engine: Site, num_tokens: int) -> int:
-        await engine.ask(prompt_of(30), num_tokens)
-        await engine.settled()
-        whole = np.array(prompt_of(30) + reply[:at], np.int32)
-        return int(await engine.call(lambda: engine.cache.tree.match(b"", whole).node.hint))
-
-    async with site(ends=frozenset({reply[at]})) as engine:
-        assert await hint_after(engine, 2) == Hint.NONE  # cut off
-        assert await hint_after(engine, 20) == Hint.IDLE
-        engine.model.texts[reply[at - 1]] = '<tool_call>{"name": "ls"}</tool_call>'
-        assert await hint_after(engine, 20) == Hint.TOOL
-
-
-async def test_an_operator_may_say_that_conversations_have_ended() -> None:
-    async with site() as engine:
-        prompt = prompt_of(32)
-        for last in (1, 2):
-            await engine.ask([*prompt, last, last, last, last], 1)
-        await engine.ask(prompt_of(32, 9), 1)
-        await engine.settled()
-        told: Any = SimpleNamespace(loop=engine.loop)
-
-        def say(tokens: list[int]) -> Any:
-            return kv_admin.hint(told, tokens, b"", Hint.ENDED)
-
-        # The first is not cached as a whole. Below the second are what both begin with, and both ends.
-        assert await engine.call(lambda: say([*prompt, 3, 3, 3, 3])) == {"num_nodes": 0}
-        assert await engine.call(lambda: say(prompt)) == {"num_nodes": 3}
-        hints = await engine.call(lambda: [node.hint for node in engine.cache.tree.nodes()])
-        assert sorted(hints) == [Hint.NONE, Hint.ENDED, Hint.ENDED, Hint.ENDED]
 
 
 async def test_reuse_says_where_each_token_of_the_prompt_came_from() -> None:

@@ -22,6 +22,10 @@ def refused(**fields: Any) -> RequestError:
     return caught.value
 
 
+def deep(num: int) -> list[Any]:
+    return [] if num == 1 else [deep(num - 1)]
+
+
 def test_what_is_not_given_has_the_documented_defaults() -> None:
     request = parsed()
     assert (request.temperature, request.top_p, request.n, request.seed) == (0.0, 1.0, 1, None)
@@ -77,6 +81,7 @@ def test_null_means_not_given() -> None:
         ({"messages": [USER, {"role": "user\n", "content": ""}]}, "messages[1].role"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+        ({"messages": [USER, {"role": "assistant", "tool_calls": [deep(500)]}]}, "messages[1].tool_calls"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(fields: dict[str, Any], param: str) -> None:

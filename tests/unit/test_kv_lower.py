@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from openclaw_cache.kv.agent import AgentAware
 from openclaw_cache.kv.block import Tier
 from openclaw_cache.kv.hashing import block_hash, root_hash
 from openclaw_cache.kv.rhythm import Hint
@@ -83,6 +84,19 @@ def test_every_tier_lets_go_in_the_order_of_the_policy(make: Make, tier: Tier) -
     evict(site, tier, 4)
     kept = {Tier.DEVICE: "HD", Tier.HOST: "VD", Tier.DISK: "VH"}[tier]
     assert (site.tiers_of(A[:16]), site.tiers_of(Z[:16])) == (["VHD"] * 4, [kept] * 4)
+
+
+def test_only_what_has_really_gone_is_counted_under_its_reason(make: Make) -> None:
+    site = make(policy="agent", host=0, disk=0)
+    for tokens in (A[:16], Z[:16]):
+        site.serve(tokens)
+    policy = site.lower._policy
+    assert isinstance(policy, AgentAware)
+    site.lower.evict(Tier.DEVICE, 9, all_or_none=True)  # there are eight
+    assert policy.duels[Tier.DEVICE].num_gone == {"rhythm": 0, "recency": 0, "ended": 0}
+    site.lower.evict(Tier.DEVICE, 5, all_or_none=True)
+    assert policy.duels[Tier.DEVICE].num_gone == {"rhythm": 2, "recency": 0, "ended": 0}
+    assert len(policy.went) == 2
 
 
 def test_a_full_host_gives_up_what_was_used_longest_ago(make: Make) -> None:

@@ -34,6 +34,7 @@ def evict(tree: RadixTree, num: int, policy: AgentAware | LFU, *, now: float) ->
     names = []
     for victim in tree.victims(Tier.DEVICE, num, policy, now=now + START):
         names.append(int(victim.node.tokens[0]))
+        policy.taken(victim.node, Tier.DEVICE, now + START, tree.rhythm)
         tree.drop(victim.node, Tier.DEVICE, victim.first, victim.last)
     tree.check_integrity()
     return names
@@ -130,7 +131,7 @@ def test_an_ended_conversation_goes_first_however_many_there_are_and_whichever_s
             tell(tree.rhythm, 50, Call(0.0, 0.0))
         assert evict(tree, 1, policy, now=2000.0) == [777]
         assert policy.duels[Tier.DEVICE].side == side
-        assert policy.duels[Tier.DEVICE].num_chosen == {"rhythm": 0, "recency": 0, "ended": 1}
+        assert policy.duels[Tier.DEVICE].num_gone == {"rhythm": 0, "recency": 0, "ended": 1}
 
 
 def test_a_path_that_comes_back_has_the_last_gap_that_it_had() -> None:
@@ -171,12 +172,13 @@ def test_recency_takes_over_where_it_foretells_the_calls_and_rhythm_does_not() -
         ask(tree, name, now=float(name))
     leaves = [tree.match(ROOT, np.array([name], np.int32)).node for name in range(20)]
     tell(tree.rhythm, 50, Call(0.0, 0.0))  # just after the last use, and worth nothing in the eyes of rhythm
-    list(policy.victims(leaves, lambda _: None, START + 30, tree.rhythm, Tier.DEVICE))
+    for node in policy.victims(leaves, lambda _: None, START + 30, tree.rhythm, Tier.DEVICE):
+        policy.taken(node, Tier.DEVICE, START + 30, tree.rhythm)
     duel = policy.duels[Tier.DEVICE]
     assert duel.side == "recency"
     assert duel.score["recency"] == pytest.approx(1 - 0.5 * 0.99**50)
     assert duel.score["rhythm"] == pytest.approx(0.5 * 0.99**50)
-    assert duel.num_chosen == {"rhythm": 0, "recency": 20, "ended": 0}
+    assert duel.num_gone == {"rhythm": 0, "recency": 20, "ended": 0}
 
 
 def test_every_tier_hears_every_call_once_and_has_its_own_leader() -> None:
@@ -193,6 +195,46 @@ def test_every_tier_hears_every_call_once_and_has_its_own_leader() -> None:
     device, host = policy.duels[Tier.DEVICE], policy.duels[Tier.HOST]
     assert device.score["recency"] == pytest.approx(1 - 0.5 * 0.99**3)
     assert (device.side, host.side) == ("recency", "rhythm")
+
+
+def test_what_was_only_asked_for_has_not_gone() -> None:
+    policy, tree = AgentAware(), RadixTree(1)
+    for name in range(3):
+        ask(tree, name, now=float(name))
+    assert len(tree.victims(Tier.DEVICE, 5, policy, now=START + 9)) == 3
+    told = policy.describe()
+    assert told["tiers"]["device"]["num_gone"] == {"rhythm": 0, "recency": 0, "ended": 0}  # type: ignore[index]
+    assert told["went"] == []
+
+
+def test_what_outlived_a_restart_does_not_count_as_waiting() -> None:
+    learnt = []
+    for num_restored in (0, 200):
+        tree = RadixTree(1)
+        for turn in range(40):
+            ask(tree, 1, now=10.0 * turn)
+        for name in range(num_restored):
+            tree.insert(ROOT, np.array([1000 + name], np.int32), np.array([name], np.int32), now=0.0)
+        tree.rhythm._num_fresh = 64  # enough to take it in
+        tree.rhythm.refresh(list(tree.nodes()), START + 400)
+        learnt.append(tree.rhythm.value(tree.match(ROOT, np.array([1], np.int32)).node, START + 400))
+    assert learnt[0] == learnt[1]
+
+
+@pytest.mark.parametrize("now", [-math.inf, -5.0, math.nan, 1e18, math.inf])
+def test_no_time_that_a_clock_may_show_spoils_what_is_learnt(now: float) -> None:
+    tree, policy = RadixTree(1), AgentAware()
+    for name in range(3):
+        ask(tree, name, now=float(name))
+    match = tree.match(ROOT, np.array([1], np.int32))
+    for _ in range(70):
+        tree.rhythm.called(match.node, now)
+    match.node.last_used_at = START + 2
+    tree.rhythm.evicted(match.node, now)
+    assert len(list(policy.victims(list(tree.nodes()), lambda _: None, now, tree.rhythm, Tier.DEVICE))) == 3
+    for node in tree.nodes():
+        for at in (now, START + 10):
+            assert 0 < tree.rhythm.value(node, at) < math.inf
 
 
 def test_lfu_lets_the_fewest_hits_go_first_and_of_equals_the_older_use() -> None:
@@ -232,7 +274,7 @@ def test_the_policy_says_why_a_node_went() -> None:
         "device": {
             "side": "rhythm",
             "score": {"rhythm": 0.505, "recency": 0.505},  # of idle times 10 and 15 both let the 15 go
-            "num_chosen": {"rhythm": 1, "recency": 0, "ended": 0},
+            "num_gone": {"rhythm": 1, "recency": 0, "ended": 0},
         }
     }
     assert (went["tier"], went["reason"]) == ("device", "rhythm")

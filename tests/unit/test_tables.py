@@ -62,8 +62,8 @@ def test_an_engines_status_is_told_in_rows() -> None:
 
 def test_the_status_says_which_side_of_the_adaptive_policy_leads_and_why_nodes_went() -> None:
     duel = {"side": "rhythm", "score": {"rhythm": 0.93, "recency": 0.8}}
-    chosen = {"rhythm": 1200, "recency": 0, "ended": 2}
-    told = STATUS | {"eviction": {"policy": "agent", "tiers": {"device": duel | {"num_chosen": chosen}}}}
+    gone = {"rhythm": 1200, "recency": 0, "ended": 2}
+    told = STATUS | {"eviction": {"policy": "agent", "tiers": {"device": duel | {"num_gone": gone}}}}
     assert dict(kv_tables.status_rows(told))[", eviction"] == (
         "agent: device by rhythm (rhythm 0.93, recency 0.80); went: 1,200 rhythm, 2 ended"
     )

@@ -111,16 +111,19 @@ def evict(
 def hint(engine: Engine, tokens: list[int], salt: bytes, known: Hint) -> Json:
     """Say what is known of the next call of every conversation that begins with these tokens, until it comes.
 
-    Nothing happens unless all whole blocks of them are cached. Cost: O(nodes below).
+    One that is cached to its end may lack less than a block of them, such as the mark after a reply; one that
+    goes another way before they end is left alone. Cost: O(nodes below).
     """
-    cache = engine.loop.cache
-    match = cache.tree.match(salt, np.array(tokens, np.int32))
-    num_nodes = 0
-    if 0 < cache.whole_blocks(len(tokens)) <= match.num_tokens:
-        for node in match.node.subtree():
-            cache.tree.rhythm.hint(node, known)
-            num_nodes += 1
-    return {"num_nodes": num_nodes}
+    tree, size = engine.loop.cache.tree, engine.loop.cache.tree.block_tokens
+    match = tree.match(salt, np.array(tokens, np.int32))
+    nodes: list[Node] = []
+    if match.num_tokens == len(tokens):
+        nodes = list(match.node.subtree())
+    elif match.node.is_leaf and match.num_tokens == match.node.end > max(0, len(tokens) - size):
+        nodes = [match.node]
+    for node in nodes:
+        tree.rhythm.hint(node, known)
+    return {"num_nodes": len(nodes)}
 
 
 def _matching(engine: Engine, top: Node, pattern: str | None) -> list[Node]:

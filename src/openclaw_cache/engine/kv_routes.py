@@ -183,3 +183,5 @@ def _order(body: bytes, kind: type[_T]) -> _T:
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.DecodeError as exc:
         raise RequestError(400, str(exc)) from None
+    except RecursionError:
+        raise RequestError(400, "JSON is nested too deeply") from None

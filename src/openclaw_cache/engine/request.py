@@ -248,7 +248,10 @@ def _tool_calls(calls: Json, param: str) -> str:
         return ""
     if not isinstance(calls, list):
         _refuse(param, "must be a list")
-    return "".join(f"\n{TOOL_CALL}{orjson.dumps(_called(call)).decode()}</tool_call>" for call in calls)
+    try:
+        return "".join(f"\n{TOOL_CALL}{orjson.dumps(_called(call)).decode()}</tool_call>" for call in calls)
+    except orjson.JSONEncodeError as exc:  # nested too deeply, or a number of more than 64 bits
+        _refuse(param, f"cannot be told to the model: {exc}")
 
 
 def _called(call: Json) -> Json:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openclaw_cache.kv.rhythm import Hint
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -92,7 +94,8 @@ class Scheduler:
             self.returned.remove(seq)
         if seq.hold is not None:
             self._cache.commit(seq.hold, seq.computed)
-            self._cache.tree.rhythm.hint(seq.hold.node, seq.hint)
+            if seq.hint != Hint.NONE:
+                self._cache.tree.rhythm.hint(seq.hold.node, seq.hint)
             self._cache.release(seq.hold)
             seq.hold = None
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from openclaw_cache.kv.lru import LRU
-from openclaw_cache.kv.rhythm import Hint
+from openclaw_cache.kv.rhythm import Hint, waited_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ Reason: TypeAlias = Literal["rhythm", "recency", "ended"]
 
 
 class Went(NamedTuple):
-    """A node that was chosen to go, and why.
+    """A node that gave blocks up, and why.
 
     `reason` is the side that chose it, or that its conversation was said to be over. `value` is in calls per second
     of room (`kv.rhythm`); `idle_s` and `gap_s` are its time since the last use and between uses.
@@ -54,13 +54,13 @@ class Duel:
     (about the last hundred calls).
     """
 
-    __slots__ = ("_num_heard", "num_chosen", "score", "side")
+    __slots__ = ("_num_heard", "num_gone", "score", "side")
 
     def __init__(self) -> None:
         self._num_heard = 0
         self.side: Side = "rhythm"
         self.score: dict[Side, float] = {"rhythm": 0.5, "recency": 0.5}
-        self.num_chosen: dict[Reason, int] = {"rhythm": 0, "recency": 0, "ended": 0}
+        self.num_gone: dict[Reason, int] = {"rhythm": 0, "recency": 0, "ended": 0}
 
     def hear(self, leaves: list[Node], now: float, rhythm: Rhythm, random: Random) -> None:
         """Let the calls since the last time vote. Cost: O(calls), 64 at most."""
@@ -102,28 +102,29 @@ class AgentAware:
         rhythm: Rhythm,
         tier: Tier,
     ) -> Iterator[Node]:
-        """Yield the leaves by the side in the lead. Cost: O(1) per node for rhythm, O(leaves) for recency."""
+        """The leaves by the side in the lead. Cost: O(1) per node for rhythm, O(leaves) for recency."""
         duel = self.duels.setdefault(tier, Duel())
         rhythm.refresh(leaves, now)
         duel.hear(leaves, now, rhythm, self._random)
         if duel.side == "recency" and not rhythm.num_ended:
-            order = LRU().victims(leaves, reopened, now, rhythm, tier)
-        else:
-            order = self._ordered(leaves, reopened, now, rhythm, duel.side)
-        for node in order:
-            reason: Reason = "ended" if node.hint == Hint.ENDED else duel.side
-            duel.num_chosen[reason] += 1
-            self.went.append(_why(node, tier, reason, now, rhythm))
-            yield node
+            return LRU().victims(leaves, reopened, now, rhythm, tier)
+        return self._ordered(leaves, reopened, now, rhythm, duel.side)
+
+    def taken(self, node: Node, tier: Tier, now: float, rhythm: Rhythm) -> None:
+        """Count the node under its reason."""
+        duel = self.duels[tier]
+        reason: Reason = "ended" if node.hint == Hint.ENDED else duel.side
+        duel.num_gone[reason] += 1
+        self.went.append(_why(node, tier, reason, now, rhythm))
 
     def describe(self) -> dict[str, object]:
-        """Per tier: which side leads, how well each foretells, what was chosen for which reason; the last 64 nodes."""
+        """Per tier: which side leads, how well each foretells, how many nodes went for which reason; the last 64."""
         return {
             "tiers": {
                 tier.name.lower(): {
                     "side": duel.side,
                     "score": {side: round(score, 4) for side, score in duel.score.items()},
-                    "num_chosen": dict(duel.num_chosen),
+                    "num_gone": dict(duel.num_gone),
                 }
                 for tier, duel in sorted(self.duels.items())
             },
@@ -175,7 +176,7 @@ def _draw(leaves: list[Node], random: Random) -> Node:
 
 
 def _why(node: Node, tier: Tier, reason: Reason, now: float, rhythm: Rhythm) -> Went:
-    idle_s = max(0.0, now - node.last_used_at)
+    idle_s = waited_s(node.last_used_at, now)
     hint = Hint(node.hint).name.lower()
     return Went(
         node.id,

@@ -41,6 +41,9 @@ class Eviction(Protocol):
         the one whose leaves these are. The list is the policy's to change.
         """
 
+    def taken(self, node: Node, tier: Tier, now: float, rhythm: Rhythm) -> None:
+        """Take note that one of the nodes last yielded for `tier` gives blocks up. Not every one of them does."""
+
 
 POLICIES: Final[Mapping[str, Callable[[], Eviction]]] = {
     "lru": LRU,

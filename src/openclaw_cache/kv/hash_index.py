@@ -137,7 +137,7 @@ class HashIndex:
             slots: int32 [len(names)].
 
         Raises:
-            ValueError: the shapes do not fit, or the new hashes have not 32 bytes each together. Nothing was changed.
+            ValueError: the shapes do not fit, or the new hashes are not 32 bytes each on average. Nothing was changed.
         """
         if slots.dtype != np.int32 or slots.shape != (len(names),):
             raise ValueError(f"{len(names)} blocks have not the slots {slots.dtype} {list(slots.shape)}")

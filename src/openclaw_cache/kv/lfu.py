@@ -36,6 +36,9 @@ class LFU:
             if parent := reopened(node):
                 heapq.heappush(heap, _entry(parent))
 
+    def taken(self, node: Node, tier: Tier, now: float, rhythm: Rhythm) -> None:
+        """Nothing is kept of it."""
+
 
 def _entry(node: Node) -> tuple[int, float, int, int, Node]:
     return (node.num_hits, node.last_used_at, -node.end, node.id, node)

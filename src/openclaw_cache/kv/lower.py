@@ -106,6 +106,7 @@ class LowerTiers:
             node, base = victim.node, victim.node.first_block
             if node.num_pins:  # a copy of what hangs below it has been begun just now
                 continue
+            self._policy.taken(node, tier, self._now, self._tree.rhythm)
             if victim.has_tail and (tail := self._tree.drop_tail(node)) != NOWHERE:
                 self._device.release(np.array([tail], np.int32))
             if below is not None and self._save(below, node, base + victim.first, base + victim.last):

@@ -32,3 +32,6 @@ class LRU:
             yield node
             if parent := reopened(node):
                 heapq.heappush(heap, (parent.last_used_at, -parent.end, parent.id, parent))
+
+    def taken(self, node: Node, tier: Tier, now: float, rhythm: Rhythm) -> None:
+        """Nothing is kept of it."""

@@ -87,6 +87,18 @@ def adopt_on_path(
     return held, np.concatenate(taken), [node for node, some in zip(path, taken, strict=True) if len(some)]
 
 
+def adopt_tail(node: Node, tail: int, end: int, flags: Flags) -> bool:
+    """Give a leaf that ends at `end` and has no tail this one; returns whether it took it.
+
+    `flags` are those of the blocks before: a tail computed on a prefix that is not exact is a VARIANT.
+    """
+    if node.children or node.end != end or node.tail != NOWHERE:
+        return False
+    is_exact = not (flags & (_VARIANT | _LOSSY)).any()
+    node.tail, node.tail_flags = tail, 0 if is_exact else _VARIANT
+    return True
+
+
 def place(node: Node, tier: Tier, first: int, slots: Int32s, *, lossy: bool) -> bool:
     """Give the node those of `slots` that it lacks in `tier`; returns whether it took any.
 

@@ -194,25 +194,17 @@ class RadixTree:
         self._now = max(now, self._now)
         if is_new and position < node.end:
             node.is_passed, node = True, self._split(node, position)
-        path, released = node.path(), NOWHERE
-        known, known_flags = blocks[:first_new], all_flags[:first_new]
-        held, adopted, changed = placement.adopt_on_path(path, tier, known, known_flags)
-        for above in changed:
-            self._frontier.update(above)
-        for above in path:
-            above.last_used_at = max(now, above.last_used_at)
+        held, adopted = self._adopt(node.path(), tier, blocks[:first_new], all_flags[:first_new], now)
+        released = NOWHERE
         if is_new:
             self._roots[root] = top
             new = placement.new_slots(tier, blocks[first_new:])
             held, adopted = np.concatenate([held, new[tier]]), np.concatenate([adopted, new[tier]])
             share_s = cost_s * (len(tokens) - position) / len(tokens)
             node, released = self._append(node, tokens[position:], new, all_flags[first_new:], share_s, now)
-        if tail != NOWHERE and node.is_leaf and node.end == len(tokens) and node.tail == NOWHERE:
-            is_exact = not (all_flags & int(Flag.VARIANT | Flag.LOSSY)).any()
-            node.tail, node.tail_flags = tail, 0 if is_exact else int(Flag.VARIANT)
+        if takes_tail := tail != NOWHERE and placement.adopt_tail(node, tail, len(tokens), all_flags):
             adopted = np.append(adopted, np.int32(tail))
-            self._frontier.update(node)
-        elif is_new:
+        if is_new or takes_tail:
             self._frontier.update(node)
         return Inserted(node, held, adopted, _slots(released))
 
@@ -323,6 +315,17 @@ class RadixTree:
         self._frontier.update(upper)
         return upper
 
+    def _adopt(
+        self, path: list[Node], tier: Tier, blocks: Int32s, flags: Flags, now: float
+    ) -> tuple[Int32s, Int32s]:
+        """Use a path at `now`: what it then has of its first blocks, and what it took of these."""
+        held, adopted, changed = placement.adopt_on_path(path, tier, blocks, flags)
+        for node in changed:
+            self._frontier.update(node)
+        for node in path:
+            node.last_used_at = max(now, node.last_used_at)
+        return held, adopted
+
     def _append(
         self, node: Node, tokens: Int32s, slots: Int32s, flags: Flags, cost_s: float, now: float
     ) -> tuple[Node, int]:
@@ -364,9 +367,8 @@ class RadixTree:
             gone.state = "evicted"
             above = gone.parent
             parent_id = above.id if above is not None and above.parent is not None else None
-            self.graveyard.append(
-                inspection.Grave(gone.root, gone.id, parent_id, gone.end - gone.start, self._now)
-            )
+            grave = inspection.Grave(gone.root, gone.id, parent_id, gone.end - gone.start, self._now)
+            self.graveyard.append(grave)
 
     def _settle(self, node: Node) -> None:
         """Forget tokens of unpinned leaves that no block holds, and a root with nothing below."""

@@ -37,6 +37,7 @@ _WIDTHS: Final = np.diff(_STARTS)
 _START_S: Final[list[float]] = _STARTS.tolist()
 _FROM_THEN_ON: Final[Float64s] = np.triu(np.ones((_NUM_BINS, _NUM_BINS + 1)))
 
+_MOST_IDLE_S: Final = 1e9
 _GAP_WEIGHT: Final = 0.4
 _MAX_OCTAVE: Final = 7
 _MAX_CALLS: Final = 2
@@ -114,7 +115,7 @@ class Rhythm:
         recent: the last 64 calls of leaves and of what had been evicted, oldest first.
         num_noted: how many of these there have been in all.
         num_calls, num_returns: calls of what was there; calls of what had been evicted, as far as remembered.
-        num_ended: conversations that were said to be over.
+        num_ended: how many nodes have ever been said to be over.
     """
 
     __slots__ = (
@@ -143,7 +144,7 @@ class Rhythm:
 
     def called(self, node: Node, now: float) -> None:
         """A node is called; `last_used_at` still says when it was before. Cost: O(1)."""
-        idle_s, kind = max(0.0, now - node.last_used_at), kind_of(node)
+        idle_s, kind = waited_s(node.last_used_at, now), kind_of(node)
         node.hint, node.is_passed = Hint.NONE, False
         self.num_calls += 1
         if not node.last_used_at:  # it outlived a restart: nobody knows when it was used
@@ -158,7 +159,7 @@ class Rhythm:
         ghost = self._ghosts.pop(_name(node), None)
         parent = node.parent
         if ghost is not None:
-            idle_s, kind = max(0.0, now - ghost.last_used_at), ghost.kind()
+            idle_s, kind = waited_s(ghost.last_used_at, now), ghost.kind()
             self.num_returns += 1
             self._note(idle_s, kind)
             self._count(kind, idle_s, is_call=True)
@@ -176,7 +177,7 @@ class Rhythm:
         """A node goes. What it had waited counts, and its rhythm is remembered for a while."""
         if not node.last_used_at:
             return
-        self._count(kind_of(node), max(0.0, now - node.last_used_at), is_call=False)
+        self._count(kind_of(node), waited_s(node.last_used_at, now), is_call=False)
         name = _name(node)
         self._ghosts.pop(name, None)
         self._ghosts[name] = Ghost(node.gap_s, node.last_gap_s, node.num_calls, node.hint, node.last_used_at)
@@ -187,7 +188,7 @@ class Rhythm:
         """Calls per second of room that a node is worth at `now`. Cost: O(1), amortised."""
         if node.hint == Hint.ENDED:
             return 0.0
-        return self._value(kind_of(node), max(0.0, now - node.last_used_at))
+        return self._value(kind_of(node), waited_s(node.last_used_at, now))
 
     def refresh(self, leaves: Sequence[Node], now: float) -> None:
         """Take in what has been seen since the last time, if that is enough to change much.
@@ -203,7 +204,9 @@ class Rhythm:
         step = max(1, -(-len(leaves) // _MAX_WAITING))
         by_kind: dict[Kind, tuple[list[int], list[float]]] = {}
         for node in leaves[::step]:
-            idle_s, kind = max(0.0, now - node.last_used_at), kind_of(node)
+            if not node.last_used_at:  # it outlived a restart: nobody knows how long it has waited
+                continue
+            idle_s, kind = waited_s(node.last_used_at, now), kind_of(node)
             last = min(_NUM_BINS - 1, int(2 * math.log2(1 + idle_s)))
             num_in, rest_s = by_kind.setdefault(kind, ([0] * _NUM_BINS, [0.0] * _NUM_BINS))
             num_in[last] += 1
@@ -257,6 +260,11 @@ class Rhythm:
                 waited = counts[1] + self._waiting.get(key, 0.0)
                 per_s = (counts[0] + prior) / (waited + prior / per_s)
         return per_s
+
+
+def waited_s(since_at: float, now: float) -> float:
+    """The time between, none where the clock has gone back, and no more than 30 years."""
+    return min(max(0.0, now - since_at), _MOST_IDLE_S)
 
 
 def index(per_s: Float64s) -> Float64s:

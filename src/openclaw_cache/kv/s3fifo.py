@@ -67,6 +67,9 @@ class S3FIFO:
             if parent := reopened(node):
                 self._enter(parent, small, main)
 
+    def taken(self, node: Node, tier: Tier, now: float, rhythm: Rhythm) -> None:
+        """Nothing is kept of it."""
+
     def _enter(self, node: Node, small: _Queue, main: _Queue) -> None:
         """Put a node into its queue; one that came back after its eviction goes to the main queue."""
         if node.is_main:
