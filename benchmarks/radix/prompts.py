@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 _VOCABULARY = 150_000
 _NAME_BYTES = 32
-_BATCH = 20
+_BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
