@@ -14,6 +14,7 @@ from openclaw_cache.api import auth
 from openclaw_cache.api.account import Account
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.admission import NamespaceSlots
+from openclaw_cache.api.analyze import Analysis
 from openclaw_cache.api.answering import Answering
 from openclaw_cache.api.embedding import Embedding
 from openclaw_cache.api.key_rules import from_env
@@ -21,7 +22,9 @@ from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.models import Models
 from openclaw_cache.api.passthrough import Passthrough
 from openclaw_cache.api.routes import Routes
+from openclaw_cache.api.semantic import SemanticAdmin
 from openclaw_cache.api.visit import Door, Limits
+from openclaw_cache.api.warm import Warming
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import ConfigError, StoreError
 from openclaw_cache.gateway.cache_hints import RoutingKeys
@@ -29,6 +32,7 @@ from openclaw_cache.gateway.dispatch import Dispatch
 from openclaw_cache.gateway.embeddings import Embeddings
 from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.gateway.inflight import InFlightBytes
+from openclaw_cache.gateway.keys import Keys
 from openclaw_cache.gateway.kv_pod import KvPod
 from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.policy import Policy
@@ -45,6 +49,7 @@ from openclaw_cache.result.key import Keyer
 from openclaw_cache.result.memory import MemoryTier
 from openclaw_cache.result.screen import Screen
 from openclaw_cache.result.versions import Epochs, check_secret
+from openclaw_cache.semantic_part import SemanticPart
 from openclaw_cache.settings import Settings, UpstreamSettings
 from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.remote import RemoteStore, open_store
@@ -91,6 +96,7 @@ class App:
         prices.check_upstreams([u.name for u in self.settings.upstreams])
         codec = EntryCodec(secret, self._cipher())
         screen = self._screen()
+        semantic = SemanticPart(self.settings.semantic_cache, server.data_dir, self._env, self._say)
         await authenticator.start()
         self._stack.push_async_callback(authenticator.aclose)
         embedded, store = await self._start_store()
@@ -101,7 +107,9 @@ class App:
         gateway = self._build_gateway(secret, store, codec, screen, upstreams, inflight, exclusive=is_own)
         self.gateway = gateway
         self._stack.push_async_callback(gateway.cache.aclose, FLUSH_TIMEOUT_S)
-        self.asgi = self._build_routes(gateway, authenticator, store, embedded, upstreams, prices)
+        self._stack.push_async_callback(semantic.aclose)
+        semantic.start(gateway)
+        self.asgi = self._build_routes(gateway, authenticator, store, embedded, upstreams, prices, semantic)
 
     def _build_routes(
         self,
@@ -111,6 +119,7 @@ class App:
         embedded: EmbeddedValkey | None,
         upstreams: list[Upstream],
         prices: Prices,
+        semantic: SemanticPart,
     ) -> Routes:
         server = self.settings.server
         kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
@@ -118,6 +127,7 @@ class App:
             self._stack.push_async_callback(kv_pod.aclose)
         kv = KvAdmin(gateway, kv_pods, authenticator.namespaces)
         book = SavingsBook()
+        semantic_admin = SemanticAdmin(semantic)
         admin = Admin(
             gateway=gateway,
             store=store,
@@ -128,6 +138,7 @@ class App:
             kv=kv,
             authenticator=authenticator,
             book=book,
+            semantic=semantic_admin,
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
         door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), gateway.inflight)
@@ -139,7 +150,8 @@ class App:
             door=door,
             models=Models(upstreams),
             admin=admin,
-            kv=kv,
+            warming=Warming(kv, semantic_admin, gateway, self.settings.semantic_cache.max_age),
+            analysis=Analysis(semantic),
             metrics=self.metrics,
             is_ready=self.why_not_ready,
         )
@@ -168,6 +180,7 @@ class App:
             on_screened=lambda what, verdict: self.metrics.screened.labels(what, verdict).inc(),
         )
         credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
+        epochs = Epochs(store, exclusive=exclusive)
         policy = Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools)
         dispatch = Dispatch(
             upstreams,
@@ -178,8 +191,8 @@ class App:
         return Gateway(
             dispatch=dispatch,
             cache=cache,
-            epochs=Epochs(store, exclusive=exclusive),
-            keyer=keyer,
+            keys=Keys(epochs, keyer, self.settings.store.timeout, self._degraded),
+            epochs=epochs,
             policy=policy,
             readings=Readings(policy, frozenset(rules.ignore), self.settings.server.max_messages),
             metrics=self.metrics,
@@ -192,8 +205,7 @@ class App:
     def _embeddings(self, gateway: Gateway) -> Embeddings:
         embeddings = Embeddings(
             cache=gateway.cache,
-            epochs=gateway.epochs,
-            keyer=gateway.keyer,
+            keys=gateway.keys,
             policy=gateway.policy,
             metrics=self.metrics,
             ignore=frozenset(self.settings.result_cache.ignore),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,16 +13,20 @@ from urllib.parse import urlencode
 
 import typer
 
-from openclaw_cache import __version__, kv_tables, tables
+from openclaw_cache import __version__, kv_tables, semantic_tables, tables
+from openclaw_cache.calibrate_command import calibrate
+from openclaw_cache.command_options import DataDirOption, JsonOption, UrlOption
 from openclaw_cache.config import load, value_from_text
 from openclaw_cache.console import print_json
 from openclaw_cache.engine.pod import engine_command
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.running_server import EXIT_NO, EXIT_USAGE, RunningServer, fail
-from openclaw_cache.units import parse_duration
-from openclaw_cache.warm_file import read_prompts
+from openclaw_cache.units import parse_time_range
+from openclaw_cache.warm_command import warm
 
-_COMMAND_FLAGS = ("--status", "--evict", "--invalidate", "--warm", "--tree", "--rekey", "--version")
+_COMMAND_FLAGS = (
+    "--status", "--analyze", "--evict", "--invalidate", "--warm", "--calibrate", "--tree", "--rekey", "--version",
+)  # fmt: skip
 
 app = typer.Typer(
     name="openclaw-cache",
@@ -33,21 +38,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-UrlOption = Annotated[
-    str | None,
-    typer.Option("--url", envvar="OPENCLAW_CACHE_URL", help="The server. Default: the one of the data dir."),
-]
-DataDirOption = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Where to look for a running server. Default: ~/.openclaw-cache"),
-]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="SECTION.FIELD=VALUE; may be given several times.")
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", envvar="OPENCLAW_CACHE_CONFIG", help="YAML file.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PrefixCachingOption = Annotated[
     bool | None,
     typer.Option(
@@ -62,16 +58,9 @@ class EvictType(StrEnum):
     """What `evict` removes."""
 
     RESULT = "result"
-    KV = "kv"
-    ALL = "all"
-
-
-class WarmType(StrEnum):
-    """Which cache `warm` fills."""
-
-    RESULT = "result"
     SEMANTIC = "semantic"
     KV = "kv"
+    ALL = "all"
 
 
 @app.command()
@@ -125,6 +114,34 @@ def status(url: UrlOption = None, data_dir: DataDirOption = None, as_json: JsonO
 
 
 @app.command()
+def analyze(
+    time_range: Annotated[
+        str,
+        typer.Option(
+            help="last 15m, last 1h, last 7d, today, yesterday, or 2026-11-30T10:00/2026-11-30T12:00; the server's "
+            "clock and days."
+        ),
+    ] = "last 1h",
+    url: UrlOption = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look back: what the caches did in a time, and what would help.
+
+    Of the semantic cache it names the questions that are asked again and again without a stored answer.
+    """
+    try:
+        parse_time_range(time_range, time.time())
+    except ValueError as e:
+        fail(f"--time-range: {e}", EXIT_USAGE)
+    shown = RunningServer(url, data_dir).get(f"/admin/analyze?{urlencode({'time_range': time_range})}")
+    if as_json:
+        print_json(shown)
+        return
+    semantic_tables.print_analysis(shown)
+
+
+@app.command()
 def evict(
     pattern: Annotated[
         str,
@@ -144,7 +161,8 @@ def evict(
 ) -> None:
     """Remove stored replies, or cached prefixes, by a pattern.
 
-    A pattern must match the whole text: "*finance*" finds a part of it, "*" everything.
+    A pattern must match the whole text: "*finance*" finds a part of it, "*" everything. With type semantic replies stay
+    for the very same requests, but answer no others any more.
     """
     order = {
         "pattern": pattern,
@@ -215,42 +233,8 @@ def key(
         typer.echo(f"key, shown once: {made}\nline for server.keys_file:\n{line}")
 
 
-@app.command()
-def warm(
-    file: Annotated[Path, typer.Argument(help="Prompts: text, JSON, JSONL, or an OpenClaw capture.")],
-    type_: Annotated[
-        WarmType, typer.Option("--type", metavar="kv", help="Which cache to fill.")
-    ] = WarmType.KV,
-    model: Annotated[str | None, typer.Option(help="Whose; not needed with one embedded upstream.")] = None,
-    pin: Annotated[str | None, typer.Option(help="Never evict them for so long: 1h.")] = None,
-    namespace: Annotated[
-        str | None, typer.Option(help="Of the requests it is for. Without it: default.")
-    ] = None,
-    url: UrlOption = None,
-    data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Compute prompts ahead of requests that begin with them.
-
-    What is cached already costs nothing.
-    """
-    if type_ is not WarmType.KV:
-        fail(f"warm --type {type_.value} is not built yet: this version warms kv", EXIT_USAGE)
-    try:
-        prompts = read_prompts(file)
-        pin_s = None if pin is None else parse_duration(pin)
-    except (ConfigError, ValueError) as e:
-        fail(str(e), EXIT_USAGE)
-    order = {"type": type_.value, "prompts": prompts, "model": model, "pin": pin_s, "namespace": namespace}
-    answer = RunningServer(url, data_dir).lines("/admin/warm", order)
-    lines = kv_tables.warm_progress(answer, len(prompts), as_json=as_json)
-    summary = kv_tables.warm_summary(lines, len(prompts), namespace)
-    if as_json:
-        print_json(summary)
-    else:
-        kv_tables.print_warmed(summary, with_pins=pin is not None)
-    if summary["num_warm"] < len(prompts) or summary["error"]:
-        raise typer.Exit(EXIT_NO)
+app.command()(warm)
+app.command()(calibrate)
 
 
 @app.command()

@@ -55,3 +55,7 @@ class CorruptEntryError(OpenClawCacheError):
 
 class StreamError(OpenClawCacheError):
     """An upstream's event stream breaks its protocol or our bounds; it must be given up."""
+
+
+class EmbeddingError(OpenClawCacheError):
+    """A text could not be turned into a vector: the model failed, is busy, or was too slow. A counted miss."""

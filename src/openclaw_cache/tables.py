@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openclaw_cache import kv_tables
+from openclaw_cache import kv_tables, semantic_tables
 from openclaw_cache.config import Provenance, describe, values
 from openclaw_cache.console import new_table, out, plural, print_json, printable, size, span, when
 
@@ -48,6 +48,8 @@ def print_status(shown: dict[str, Any]) -> None:
     table.add_row(
         "result cache, memory", f"{plural(memory['num_entries'], 'entry', 'entries')}, {used} of {allowed}"
     )
+    for name, value in semantic_tables.status_rows(shown["semantic_cache"]):
+        table.add_row(printable(name), printable(value))
     for upstream in shown["upstreams"]:
         for name, value in kv_tables.status_rows(upstream.get("kv")):
             table.add_row(f"kv {printable(upstream['name'])}{name}", printable(value))
@@ -74,7 +76,10 @@ def print_evicted(report: dict[str, Any], pattern: str, *, pinned: bool = False)
 
 def _print_evicted_replies(report: dict[str, Any], verb: str) -> None:
     num_matched = report["num_matched"]
-    out.print(f"{plural(num_matched, 'entry', 'entries')} {verb}")
+    if report.get("type") == "semantic":
+        out.print(semantic_tables.evicted_line(num_matched, verb))
+    else:
+        out.print(f"{plural(num_matched, 'entry', 'entries')} {verb}")
     if num_matched:
         table = new_table("model", "namespace", "created", "bytes")
         for row in report["sample"]:
@@ -115,8 +120,13 @@ def print_invalidated(done: dict[str, Any]) -> None:
 
 def _saved(by_layer: dict[str, int]) -> str:
     """Tokens that no model had to compute, in all and by the cache that had them."""
-    names = {"result": "result cache", "flight": "shared replies", "kv": "kv cache"}
-    shown = {layer: n for layer, n in by_layer.items() if n or layer != "flight"}
+    names = {
+        "result": "result cache",
+        "semantic": "semantic cache",
+        "flight": "shared replies",
+        "kv": "kv cache",
+    }
+    shown = {layer: n for layer, n in by_layer.items() if n or layer not in ("flight", "semantic")}
     parts = ", ".join(f"{names.get(layer, layer)} {num_tokens:,}" for layer, num_tokens in shown.items())
     return f"{sum(by_layer.values()):,} ({parts})"
 

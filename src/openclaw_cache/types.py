@@ -29,6 +29,21 @@ class Identity:
     source: str = "unknown"
 
 
+class Likeness(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What lets a stored reply answer questions that mean the same. Part of its entry: both live and die together.
+
+    `question` is the last text of the user. `kind` names all else that must be equal: who shares replies, the rest of
+    the request, model and epoch. `vector` is the question's meaning as float16 in little-endian order,
+    comparable with vectors of the same `embedder` only.
+    """
+
+    question: str
+    kind: bytes
+    embedder: str
+    vector: bytes
+    domain: str
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A stored reply with its provenance; never changed once made.
 
@@ -38,6 +53,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     `model` is the one that answered, `requested_model` the name it was asked for by.
     `cached_tokens` and `cache_write_tokens` say what of the prompt the upstream's own cache had, or took, at the time.
     `expires_at` counts from `created_at`: no hit moves it.
+    `likeness` is None where only the very same request may get the reply.
 
     A Struct outside the cycle collector (it refers to no containers): hundreds of thousands of them do not slow
     a collection. The order of its fields is the format of a stored entry.
@@ -57,3 +73,4 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     requested_model: str = ""
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    likeness: Likeness | None = None

@@ -1,11 +1,13 @@
-"""Sizes, durations and shares as people write them."""
+"""Sizes, durations, shares and ranges of time as people write them."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from typing import Literal
+import unicodedata
+from datetime import date, datetime, time, timedelta, tzinfo
+from typing import Literal, NamedTuple
 
 _SIZE_UNITS = {
     "": 1, "B": 1,
@@ -15,6 +17,20 @@ _SIZE_UNITS = {
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _MOST_INT = 10**300  # beyond it float() has no answer
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+
+_DAYS_BACK = {"today": 0, "yesterday": 1, "今天": 0, "今日": 0, "昨天": 1, "昨日": 1}
+_LAST = re.compile(r"(?:last|past)\s+(.+)|(?:最近|过去|近)\s*(.+)")
+_SPAN = re.compile(
+    r"(\d+(?:\.\d+)?|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九半])?([a-z]+|[^\W\da-z一二两三四五六七八九十半]+)"
+)
+_SPAN_UNITS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds", "秒", "秒钟"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes", "分", "分钟"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours", "小时", "个小时", "钟头", "个钟头"), 3600.0),
+    **dict.fromkeys(("d", "day", "days", "天", "日"), 86_400.0),
+    **dict.fromkeys(("w", "week", "weeks", "周", "星期", "个星期"), 604_800.0),
+}
+_HAN_DIGITS = {"半": 0.5, "两": 2.0} | {char: float(n) for n, char in enumerate("一二三四五六七八九", 1)}
 
 
 def parse_size(value: object) -> int:
@@ -65,6 +81,84 @@ def parse_duration(value: object) -> float:
     if 0 <= seconds < math.inf:
         return seconds
     raise ValueError(f"{value!r} is not a duration: write for example 500ms, 30s, 15m, 24h or 1h30m")
+
+
+class TimeRange(NamedTuple):
+    """From one moment to another, in unix seconds."""
+
+    start_at: float
+    end_at: float
+
+
+def parse_time_range(text: str, now: float, zone: tzinfo | None = None) -> TimeRange:
+    """A range from `last 1h`, `today`, `yesterday`, `2026-11-30T10:00/2026-11-30T12:00`, `最近1小时`, `今天` or `昨天`.
+
+    An end that is a day only is the end of that day.
+
+    Args:
+        text: As a person writes it.
+        now: Unix seconds.
+        zone: Whose days and clocks are meant where the text does not say; this machine's where None.
+
+    Raises:
+        ValueError: it is none, it ends before it begins, or it is empty.
+    """
+    plain = unicodedata.normalize("NFKC", text).strip().casefold()
+    if (back := _DAYS_BACK.get(plain)) is not None:
+        day = datetime.fromtimestamp(now, zone).date() - timedelta(days=back)
+        return TimeRange(_begin(day, zone), _begin(day + timedelta(days=1), zone) if back else now)
+    if (m := _LAST.fullmatch(plain)) is not None:
+        seconds = _span_s(m[1] or m[2])
+        if 0 < seconds <= now:
+            return TimeRange(now - seconds, now)
+    elif "/" in plain:
+        begin, _, end = plain.partition("/")
+        try:
+            found = TimeRange(_moment(begin, zone), _moment(end, zone, is_end=True))
+        except (ValueError, OverflowError, OSError):
+            raise _no_range(text) from None
+        if found.start_at < found.end_at:
+            return found
+        raise ValueError(f"{text!r}: it ends before it begins")
+    raise _no_range(text)
+
+
+def _no_range(text: str) -> ValueError:
+    return ValueError(
+        f"{text!r} is not a time range: write for example last 15m, last 1h, last 7d, today, yesterday or "
+        "2026-11-30T10:00/2026-11-30T12:00"
+    )
+
+
+def _span_s(text: str) -> float:
+    """Seconds of `1h30m`, `15 minutes`, `hour`, `7天` or `半小时`; 0 where it is none."""
+    compact = "".join(text.split())
+    if _SPAN.sub("", compact):
+        return 0.0
+    seconds = 0.0
+    for number, unit in _SPAN.findall(compact):
+        seconds += _span_count(number) * _SPAN_UNITS.get(unit, math.nan)
+    return seconds
+
+
+def _span_count(text: str) -> float:
+    """1 for nothing, 15 for `15` and `十五`."""
+    if "十" in text:
+        tens, ones = text.split("十")
+        return 10 * _HAN_DIGITS.get(tens, 1.0) + _HAN_DIGITS.get(ones, 0.0)
+    return _HAN_DIGITS.get(text) or float(text or 1)
+
+
+def _moment(text: str, zone: tzinfo | None, *, is_end: bool = False) -> float:
+    text = text.strip()
+    if len(text) <= len("2026-11-30"):
+        return _begin(date.fromisoformat(text) + timedelta(days=is_end), zone)
+    found = datetime.fromisoformat(text.upper())
+    return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).timestamp()
+
+
+def _begin(day: date, zone: tzinfo | None) -> float:
+    return datetime.combine(day, time.min, zone).timestamp()
 
 
 def human_size(num_bytes: int) -> str:

@@ -289,7 +289,7 @@ async def test_an_operator_can_evict_by_the_text_of_an_input(site: Site) -> None
 
 async def test_a_new_epoch_hides_all_vectors_of_the_model(site: Site) -> None:
     await site.ask({"input": ["a", "bb"]})
-    await site.embeddings.epochs.bump("m")
+    await site.embeddings.keys.epochs.bump("m")
     assert (await site.ask({"input": ["a", "bb"]})).cache_status == STORED
     assert site.pod.num_calls == 2
 

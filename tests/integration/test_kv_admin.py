@@ -250,7 +250,7 @@ async def test_an_engine_that_dies_on_the_way_is_a_last_line_that_says_so(
         ({"prompts": [PROMPT], "pin": 0}, "pin"),
         ({"prompts": [PROMPT], "namespace": "*"}, "namespace"),
         ({"prompts": [PROMPT], "type": "result"}, "not built yet"),
-        ({"prompts": [PROMPT], "type": "semantic"}, "not built yet"),
+        ({"prompts": [PROMPT], "type": "memory"}, "use kv or semantic"),
         ({"prompts": [PROMPT], "pins": "1h"}, "did you mean 'pin'?"),
     ],
 )

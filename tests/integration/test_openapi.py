@@ -27,6 +27,8 @@ from openclaw_cache import app as app_module
 from openclaw_cache.api import routes
 from openclaw_cache.api.admin import EvictOrder, InvalidateOrder, RekeyOrder
 from openclaw_cache.api.kv import WarmOrder, WarmPrompt
+from openclaw_cache.api.semantic import FeedbackOrder
+from openclaw_cache.api.warm import FaqPair, SemanticWarmOrder
 from openclaw_cache.dialects import embeddings
 from openclaw_cache.errors import RequestError
 from support.fake_engine import FakeEngine, FakePod
@@ -47,6 +49,16 @@ missing_required_header.enabled = false
 [[operations]]
 include-path = "/admin/warm"
 checks.positive_data_acceptance.enabled = false
+
+# Whether the semantic cache is on, or knows an id.
+[[operations]]
+include-path = ["/admin/feedback", "/admin/explain/{id}", "/admin/evict"]
+checks.positive_data_acceptance.enabled = false
+
+# Nor what is a time range.
+[[operations]]
+include-path = "/admin/analyze"
+checks.positive_data_acceptance.enabled = false
 """
 
 PARSERS = {path: dialect.parse for path, dialect in routes._DIALECTS.items()} | {
@@ -54,10 +66,13 @@ PARSERS = {path: dialect.parse for path, dialect in routes._DIALECTS.items()} | 
 }
 ORDERS = {
     "EvictOrder": EvictOrder,
+    "FeedbackOrder": FeedbackOrder,
     "InvalidateOrder": InvalidateOrder,
     "RekeyOrder": RekeyOrder,
     "WarmOrder": WarmOrder,
     "WarmPrompt": WarmPrompt,
+    "SemanticWarmOrder": SemanticWarmOrder,
+    "FaqPair": FaqPair,
 }
 
 
@@ -93,6 +108,7 @@ def body_schema(path: str) -> dict[str, Json]:
 async def test_it_names_exactly_the_routes_that_there_are(gateway: Served) -> None:
     table = {path: set(methods) for path, methods in gateway.app.asgi._routes.items()}
     table[routes._MODEL + "{id}"] = {"GET"}
+    table[routes._EXPLAIN + "{id}"] = {"GET"}
     assert {p: {m.upper() for m in ops} for p, ops in DOCUMENT["paths"].items()} == table
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from openclaw_cache.dialects.openai import ChatDialect
 from openclaw_cache.gateway.call import Call
 from openclaw_cache.gateway.embeddings import Embeddings, EmbeddingsReply
+from openclaw_cache.gateway.keys import Keys
 from openclaw_cache.gateway.policy import Control, Policy
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
@@ -167,8 +168,7 @@ async def site_over(store: ValkeyStore, pod: ScriptedUpstream, **policy: Any) ->
     )
     embeddings = Embeddings(
         cache=cache,
-        epochs=Epochs(store, exclusive=True),
-        keyer=keyer,
+        keys=Keys(Epochs(store, exclusive=True), keyer, 5.0, degraded.append),
         policy=Policy(**policy),
         metrics=metrics,
         ttl_s=600.0,

@@ -15,6 +15,7 @@ import pytest
 
 from openclaw_cache import __version__, cli
 
+FAQ = str(Path(__file__).parents[1] / "support" / "faq.md")
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -66,6 +67,14 @@ def test_version_in_both_spellings(run: Run, spelling: str) -> None:
         ["warm", __file__, "--pin", "soon"],
         ["warm", __file__, "--type", "result"],
         ["warm", __file__, "--type", "semantic"],
+        ["warm", "/absent/faq.csv", "--type", "semantic"],
+        ["warm", FAQ, "--type", "semantic", "--pin", "1h"],
+        ["warm", FAQ, "--type", "semantic", "--ttl", "soon"],
+        ["warm", FAQ, "--type", "semantic", "--request", "/absent/request.json"],
+        ["warm", __file__, "--ttl", "1h"],
+        ["warm", __file__, "--request", __file__],
+        ["analyze", "--time-range", "whenever"],
+        ["--analyze", "--time-range="],
         ["tree", "--limit", "x"],
         ["engine"],
         ["engine", "--model", "m", "--set", "kv_cache.block_tokn=1"],
@@ -102,6 +111,10 @@ def test_wrong_usage_and_configuration_is_exit_code_2_without_a_traceback(run: R
         ["invalidate", "--model", "m"],
         ["warm", __file__],
         ["--warm", __file__],
+        ["--warm", FAQ, "--type=semantic"],
+        ["analyze"],
+        ["--analyze", "--time-range=最近1小时"],
+        ["--evict", "--type=semantic", "--pattern=*finance*"],
         ["tree"],
         ["--tree", "--text"],
     ],
@@ -209,16 +222,15 @@ def test_the_flags_of_vllm_mean_the_settings_of_the_kv_cache(run: Run) -> None:
 
 
 def test_warming_a_cache_that_cannot_be_warmed_yet_says_so(run: Run) -> None:
-    for kind in ("result", "semantic"):
-        code, _, err = run("warm", __file__, "--type", kind)
-        assert code == 2
-        assert f"{kind} is not built yet" in err
+    code, _, err = run("warm", __file__, "--type", "result")
+    assert code == 2
+    assert "result is not built yet" in err
 
 
 def test_no_summary_of_a_command_is_cut_off_on_a_narrow_terminal(run: Run) -> None:
     _, out, _ = run("--help", COLUMNS="80")
     commands = out.partition("Commands:\n")[2].splitlines()
-    assert len(commands) == 10
+    assert len(commands) == 12
     for line in commands:
         assert line.endswith(".")
         assert not line.endswith("...")
@@ -226,8 +238,8 @@ def test_no_summary_of_a_command_is_cut_off_on_a_narrow_terminal(run: Run) -> No
 
 def test_warm_offers_only_what_it_can_warm(run: Run) -> None:
     _, out, _ = run("warm", "--help")
-    assert "--type kv " in out
-    assert "semantic" not in out
+    assert "--type kv|semantic " in out
+    assert "result" not in out
 
 
 def test_no_key_is_shown_by_print_config(run: Run, tmp_path: Path) -> None:
@@ -242,5 +254,15 @@ def test_no_key_is_shown_by_print_config(run: Run, tmp_path: Path) -> None:
 def test_help_lists_every_command(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    for command in ("serve", "status", "evict", "invalidate", "warm", "tree", "engine", "version"):
+    for command in (
+        "serve",
+        "status",
+        "analyze",
+        "evict",
+        "invalidate",
+        "warm",
+        "calibrate",
+        "tree",
+        "engine",
+    ):
         assert command in out

@@ -198,7 +198,8 @@ def test_an_empty_file_and_empty_sections_are_no_error(tmp_path: Path) -> None:
         ("result_cache: {max_mem: 1MB}", "result_cache.max_mem", "result_cache.max_memory"),
         ("upstreams: [{name: a, kind: openai, url: [x]}]", "upstreams.0.url", "urls"),
         ("server: {keys: [{key: k, namespaces: a}]}", "server.keys.0.namespaces", "namespace"),
-        ("semantic_cash: {}", "semantic_cash", "known are"),  # a section of a part that is not built yet
+        ("semantic_cash: {}", "semantic_cash", "semantic_cache"),
+        ("routing: {}", "routing", "known are"),  # a section of a part that is not built yet
     ],
 )
 def test_a_typo_in_the_file_names_the_field_and_the_nearest_right_one(

@@ -15,6 +15,7 @@ from openclaw_cache.observe.prices import Prices
 from openclaw_cache.observe.savings import Savings, SavingsBook, of_answered, of_forwarded
 
 _log = structlog.get_logger()
+_SOURCES = {"exact": "result", "semantic": "semantic"}
 
 
 class Account:
@@ -66,7 +67,7 @@ class Account:
             if first_byte_at is not None:
                 fields["ttft_ms"] = round((first_byte_at - arrived) * 1e3, 3)
                 if not failed:
-                    source = "result" if outcome.outcome == "exact" else "upstream"
+                    source = _SOURCES.get(outcome.outcome, "upstream")
                     self._metrics.ttft[source].observe(first_byte_at - arrived)
             if outcome.usage is not None:
                 fields |= self._save(outcome, visit).fields()

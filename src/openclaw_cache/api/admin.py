@@ -14,10 +14,11 @@ from openclaw_cache import __version__
 from openclaw_cache.api.auth import Authenticator
 from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.order import decode_order
+from openclaw_cache.api.semantic import SemanticAdmin
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import RequestError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
-from openclaw_cache.observe.metrics import OUTCOMES
+from openclaw_cache.observe.metrics import LAYERS, OUTCOMES
 from openclaw_cache.observe.savings import SavingsBook
 from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.remote import RemoteStore
@@ -29,7 +30,7 @@ class EvictOrder(msgspec.Struct, forbid_unknown_fields=True):
 
     pattern: Annotated[str, msgspec.Meta(max_length=4096)]
     """Bounded, because it is compiled beside the event loop's other work."""
-    type: Literal["result", "kv", "all"] = "result"
+    type: Literal["result", "semantic", "kv", "all"] = "result"
     namespace: str | None = None
     dry_run: bool = False
     pinned: bool = False
@@ -61,7 +62,9 @@ class Admin:
         kv: KvAdmin,
         authenticator: Authenticator,
         book: SavingsBook,
+        semantic: SemanticAdmin,
     ) -> None:
+        self._semantic = semantic
         self._gateway = gateway
         self._store = store
         self._embedded = embedded
@@ -81,6 +84,8 @@ class Admin:
             return await self._invalidate(decode_order(raw, InvalidateOrder))
         if what == "rekey":
             return await self._rekey(decode_order(raw or b"{}", RekeyOrder))
+        if what == "feedback" or what.startswith("explain/"):
+            return await self._semantic.serve(what, raw)
         if what == "tree":
             return await self._kv.tree(query)
         return await self._status()
@@ -94,13 +99,16 @@ class Admin:
         new = stats.num_evictions - self._num_evictions_seen
         self._num_evictions_seen = stats.num_evictions
         metrics.evictions.labels("result", "space").inc(new)
+        self._semantic.refresh_gauges(metrics)
 
     async def _evict(self, order: EvictOrder) -> Json:
         if not order.pattern:
             raise RequestError(
                 400, 'pattern: an empty one matches nothing; "*" is everything', param="pattern"
             )
-        if order.pinned and order.type == "result":
+        if order.type == "semantic":
+            self._semantic.require()
+        if order.pinned and order.type in ("result", "semantic"):
             raise RequestError(
                 400, "pinned: only KV can be pinned: use it with type kv or all", param="pinned"
             )
@@ -111,7 +119,7 @@ class Admin:
             raise RequestError(
                 503, f"evict: {fault}", kind="api_error", code="store_unchecked", retry_after_s=2
             )
-        if order.type != "result":  # first: where an engine cannot, no reply has been removed yet
+        if order.type in ("kv", "all"):  # first: where an engine cannot, no reply has been removed yet
             report["kv"] = await self._kv.evict(
                 order.pattern, order.namespace, dry_run=order.dry_run, pinned=order.pinned
             )
@@ -121,12 +129,16 @@ class Admin:
         namespace = Namespace(order.namespace) if order.namespace is not None else None
         try:
             report = await self._gateway.cache.evict(
-                order.pattern, namespace=namespace, dry_run=order.dry_run
+                order.pattern,
+                namespace=namespace,
+                dry_run=order.dry_run,
+                only_likeness=order.type == "semantic",
             )
         except StoreError as e:
             raise _store_failed(e, "memory was searched, the store was not, or not to its end") from None
         if not order.dry_run:
-            self._gateway.metrics.evictions.labels("result", "pattern").inc(report.num_matched)
+            layer = "semantic" if order.type == "semantic" else "result"
+            self._gateway.metrics.evictions.labels(layer, "pattern").inc(report.num_matched)
         return {
             "num_matched": report.num_matched,
             "num_corrupt": report.num_corrupt,
@@ -181,7 +193,7 @@ class Admin:
             "hit_ratio": {"window_s": 900, "num_hits": hits, "num_lookups": lookups,
                           "ratio": round(hits / lookups, 4) if lookups else None},
             "saved_tokens": {
-                layer: int(metrics.saved_tokens.labels(layer)._value.get()) for layer in ("result", "flight", "kv")
+                layer: int(metrics.saved_tokens.labels(layer)._value.get()) for layer in LAYERS
             },
             "degraded": _counts(metrics.degraded.collect()),
             "flights": len(gateway.flights),
@@ -194,6 +206,7 @@ class Admin:
                 "is_screened": gateway.cache.is_screened,
                 "memory": msgspec.to_builtins(stats),
             },
+            "semantic_cache": self._semantic.status(),
             "store": await self._store_status(),
         }  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, Literal
@@ -10,12 +9,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from openclaw_cache.api.order import decode_order
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.gateway.kv_pod import KvPod, statuses
 from openclaw_cache.observe.kv import EngineFigures
-from openclaw_cache.settings import NAME_PATTERN
 from openclaw_cache.types import Json, Namespace
 from openclaw_cache.units import parse_duration
 
@@ -24,7 +21,6 @@ METRICS_TIMEOUT_S: Final = 0.5
 NUM_TREE_ROWS: Final = 200
 MOST_TREE_ROWS: Final = 10_000
 MOST_PROMPTS: Final = 10_000
-_NAME: Final = re.compile(NAME_PATTERN)
 
 
 class WarmPrompt(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -36,10 +32,10 @@ class WarmPrompt(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class WarmOrder(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of `POST /admin/warm`."""
+    """Body of `POST /admin/warm` for the KV cache."""
 
     prompts: Annotated[list[WarmPrompt], msgspec.Meta(min_length=1, max_length=MOST_PROMPTS)]
-    type: Literal["kv", "result", "semantic"] = "kv"
+    type: Literal["kv"] = "kv"
     model: str | None = None
     pin: str | float | None = None
     """For how long the prompts may not be evicted: a duration, such as `1h`."""
@@ -106,13 +102,8 @@ class KvAdmin:
         return report | {"dry_run": dry_run, "upstreams": by_upstream}
 
     @asynccontextmanager
-    async def warm(self, raw: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def warm(self, order: WarmOrder, namespace: Namespace) -> AsyncIterator[AsyncIterator[bytes]]:
         """Have an engine compute prompts ahead; gives its progress line by line. Raises RequestError."""
-        order = decode_order(raw, WarmOrder)
-        if order.type != "kv":
-            raise RequestError(
-                400, f"type: warming the {order.type} cache is not built yet: use kv", param="type"
-            )
         for i, prompt in enumerate(order.prompts):
             if (prompt.messages is None) == (prompt.text is None) or (
                 prompt.tools and prompt.text is not None
@@ -120,13 +111,8 @@ class KvAdmin:
                 raise RequestError(
                     400, f"prompts.{i}: give messages (with tools or without), or text", param="prompts"
                 )
-        namespace = "default" if order.namespace is None else order.namespace
-        if not _NAME.fullmatch(namespace):
-            raise RequestError(
-                400, f"namespace: {namespace!r} is none that a request can have", param="namespace"
-            )
         pod = self._pod_of_model(order.model)
-        salt = self._gateway.dispatch.kv_salt.of(Namespace(namespace))
+        salt = self._gateway.dispatch.kv_salt.of(namespace)
         async with pod.warm(msgspec.to_builtins(order.prompts), pin_s=_pin_s(order.pin), salt=salt) as lines:
             yield lines
 

@@ -10,10 +10,10 @@ import structlog
 
 from openclaw_cache.api import openapi
 from openclaw_cache.api.admin import Admin
+from openclaw_cache.api.analyze import Analysis
 from openclaw_cache.api.answering import Answering
 from openclaw_cache.api.body import read_body
 from openclaw_cache.api.embedding import Embedding
-from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.lines import send_lines
 from openclaw_cache.api.models import Models
 from openclaw_cache.api.passthrough import Passthrough
@@ -29,6 +29,7 @@ from openclaw_cache.api.reply import (
     send_json,
 )
 from openclaw_cache.api.visit import Door
+from openclaw_cache.api.warm import Warming
 from openclaw_cache.dialects.anthropic import CountTokensDialect, MessagesDialect
 from openclaw_cache.dialects.completions import CompletionsDialect
 from openclaw_cache.dialects.dialect import Dialect
@@ -50,6 +51,7 @@ _DIALECTS: dict[str, Dialect] = {
 }
 _NOT_BUILT = frozenset({"/dashboard"})
 _MODEL = "/v1/models/"
+_EXPLAIN = "/admin/explain/"
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -64,7 +66,8 @@ class Routes:
         door: Door,
         models: Models,
         admin: Admin,
-        kv: KvAdmin,
+        warming: Warming,
+        analysis: Analysis,
         metrics: Metrics,
         is_ready: Callable[[], str | None],
     ) -> None:
@@ -73,7 +76,8 @@ class Routes:
         self._auth = door.authenticator
         self._models = models
         self._admin = admin
-        self._kv = kv
+        self._warming = warming
+        self._analysis = analysis
         self._metrics = metrics
         self._is_ready = is_ready
         self._routes: dict[str, dict[str, Handler]] = {
@@ -88,6 +92,8 @@ class Routes:
             "/admin/invalidate": {"POST": self._administer},
             "/admin/rekey": {"POST": self._administer},
             "/admin/tree": {"GET": self._administer},
+            "/admin/feedback": {"POST": self._administer},
+            "/admin/analyze": {"GET": self._administer},
             "/admin/warm": {"POST": self._warm},
         }
         for path, dialect in _DIALECTS.items():
@@ -101,6 +107,8 @@ class Routes:
         methods = self._routes.get(path)
         if methods is None and path.startswith(_MODEL):
             methods = {"GET": self._one_model}
+        elif methods is None and path.startswith(_EXPLAIN):
+            methods = {"GET": self._administer}
         if methods is None:
             if (upstream := self._passthrough.find(path)) is not None:
                 await self._passthrough.serve(upstream, scope, receive, send)
@@ -169,13 +177,16 @@ class Routes:
             raw = await read_body(
                 receive, headers, max_bytes=10**6, timeout_s=self._door.limits.body_timeout_s
             )
-            what = scope["path"].removeprefix("/admin/")
-            shown = await self._admin.serve(what, scope.get("query_string", b""), raw)
+            what, query = scope["path"].removeprefix("/admin/"), scope.get("query_string", b"")
+            if what == "analyze":
+                shown = await self._analysis.shown(query)
+            else:
+                shown = await self._admin.serve(what, query, raw)
         except RequestError as e:
             await self._refuse(scope, send, e)
             return
         await send_json(send, 200, shown, own_id)
-        _log.info("request", request_id=own_id, api=scope["path"][1:], status=200, outcome="ok")
+        _log.info("request", request_id=own_id, api=_label(scope["path"]), status=200, outcome="ok")
 
     async def _warm(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = scope["headers"]
@@ -188,7 +199,7 @@ class Routes:
                 max_bytes=self._door.limits.max_body_bytes,
                 timeout_s=self._door.limits.body_timeout_s,
             )
-            async with self._kv.warm(raw) as lines:
+            async with self._warming.warm(raw) as lines:
                 status = await send_lines(lines, [(b"x-request-id", own_id.encode())], receive, send)
         except RequestError as e:
             await self._refuse(scope, send, e)
@@ -207,7 +218,7 @@ class Routes:
 def _label(path: str) -> str:
     """What the log calls an API: as for its successes; by its path where it is none of ours."""
     if path.startswith("/admin/"):
-        return path[1:]
+        return "/".join(path.split("/", 3)[1:3])
     return "models" if path.startswith("/v1/models") else path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from openclaw_cache.dialects.question import Question
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
@@ -57,6 +58,20 @@ class Dialect(Protocol):
 
     def prompt_text(self, body: dict[str, Json]) -> str:
         """All text of the prompt, joined by LF: what eviction patterns and screens are matched against."""
+        ...
+
+    def question(self, body: dict[str, Json]) -> Question | None:
+        """The last user text apart from the rest; None where a request does not end in exactly one question.
+
+        O(number of messages). The body stays as it is; what is unchanged is shared with it.
+        """
+        ...
+
+    def answer_text(self, reply: dict[str, Json]) -> str | None:
+        """The text of a whole reply that is one plain answer; None where it is cut, refused, blank, or more than text.
+
+        Thoughts may stand beside the text and are no part of it.
+        """
         ...
 
     def progress(self) -> Progress:

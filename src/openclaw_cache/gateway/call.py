@@ -58,7 +58,7 @@ class Outcome:
     @property
     def is_answered(self) -> bool:
         """Whether no upstream was asked for this request's sake."""
-        return self.outcome in ("exact", "collapsed")
+        return self.outcome in ("exact", "semantic", "collapsed")
 
     def bypass(self, reason: str) -> None:
         """Note that the cache may not answer, and why."""

@@ -146,6 +146,13 @@ def forwards_credentials(call: Call, upstream: Upstream) -> bool:
     return not call.keyed and upstream.api_key is None
 
 
+def is_free(call: Call, upstream: Upstream) -> bool:
+    """Whether nobody pays for what this upstream answers, so far as we know: no credential goes there."""
+    return upstream.api_key is None and (
+        not forwards_credentials(call, upstream) or client_credentials(call) is None
+    )
+
+
 def client_credentials(call: Call) -> bytes | None:
     """The credentials that a client means for an upstream; None where it has none, or is known by a key of ours."""
     return None if call.keyed else header_rules.credentials(call.headers)

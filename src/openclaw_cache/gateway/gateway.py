@@ -1,6 +1,6 @@
 """The one order of steps between a request and its reply.
 
-decode → plan → result cache → single flight → upstream → (complete replies only) result cache.
+decode → plan → result cache → semantic cache → single flight → upstream → (complete replies only) result cache.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
@@ -18,23 +18,27 @@ from openclaw_cache.dialects.dialect import Dialect
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
-from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.call import CACHE_NAME, Call, Following, Invalidation, Outcome, Ready
-from openclaw_cache.gateway.dispatch import Dispatch
+from openclaw_cache.gateway.dispatch import Dispatch, is_free
 from openclaw_cache.gateway.flight import Flight, Source, Transcript
 from openclaw_cache.gateway.flights import Flights
 from openclaw_cache.gateway.identity import identify
 from openclaw_cache.gateway.inflight import InFlightBytes
+from openclaw_cache.gateway.keys import Keys
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan, restricted
-from openclaw_cache.gateway.reading import Reading, Readings
+from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.gateway.recorder import Recorder
+from openclaw_cache.gateway.semantic.look import Asking, Look
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
-from openclaw_cache.result.key import Keyer, decode
+from openclaw_cache.result.key import decode
 from openclaw_cache.result.versions import Epochs
 from openclaw_cache.types import CacheKey, Entry, Json, Namespace
+
+if TYPE_CHECKING:
+    from openclaw_cache.gateway.semantic.step import SemanticStep
 
 T = TypeVar("T")
 
@@ -45,8 +49,8 @@ class Gateway:
 
     dispatch: Dispatch
     cache: ResultCache
+    keys: Keys
     epochs: Epochs
-    keyer: Keyer
     policy: Policy
     readings: Readings
     metrics: Metrics
@@ -57,6 +61,7 @@ class Gateway:
     on_degraded: Callable[[str], None] = lambda _what: None
     """Told of each failure that became a miss; counts it and logs the first."""
     wall: Callable[[], float] = time.time
+    semantic: SemanticStep | None = None
     flights: Flights = field(default_factory=Flights)
     on_invalidate: Callable[[], None] = lambda: None
     """Closes what else is shared by requests in the air."""
@@ -85,7 +90,10 @@ class Gateway:
         uses_cache = planned.reads or planned.writes
         model_identity = await upstream.model_identity() if uses_cache else ""
         began = time.perf_counter()
-        key = await self._key(call, upstream, namespace, reading, model_identity) if uses_cache else None
+        make_key = None
+        if uses_cache:
+            make_key = await self.keys.maker(call, upstream, namespace, request.model, model_identity)
+        key = None if make_key is None else make_key(reading.body_hash)
         outcome = Outcome(
             "miss",
             f"{CACHE_NAME}; fwd=miss",
@@ -104,35 +112,42 @@ class Gateway:
             entry = await self._lookup(namespace, key, control, request, began)
             if entry is not None and (body_out := _wire_form(entry, request, call.dialect)) is not None:
                 return self._hit(entry, body_out, outcome)
-        if control.only_if_cached:
-            raise RequestError(
-                504,
-                "only-if-cached: no stored reply can answer this request",
-                kind="api_error",
-                code="not_cached",
+        look = Look()
+        if key is not None and make_key is not None:
+            asking = Asking(
+                call, request, namespace, control, value, make_key, reads=planned.reads, writes=planned.writes
             )
-        return self._follow(call, upstreams, request, value, key, planned, outcome)
+            look = await self._by_meaning(asking, key, is_joinable=planned.joinable)
+        if look.entry is not None and (body_out := _wire_form(look.entry, request, call.dialect)) is not None:
+            self._verify(call, upstreams, request, value, key, planned, outcome, look)
+            return self._hit(look.entry, body_out, outcome, look)
+        if control.only_if_cached:
+            raise _not_cached()
+        return self._follow(call, upstreams, request, value, key, planned, outcome, look)
 
-    async def _key(
-        self, call: Call, upstream: Upstream, namespace: Namespace, reading: Reading, model_identity: str
-    ) -> CacheKey | None:
-        model = upstream.canonical_model(reading.request.model)
-        epoch = self.epochs.held(model)
-        if epoch is None:
-            epoch = await self._from_store(self.epochs.current(model), self.store_timeout_s)
-        if epoch is None:
-            self.on_degraded("epoch_unknown")
-            return None
-        return self.keyer.key(
-            namespace=namespace,
-            path=call.path,
-            query=call.query,
-            upstream=upstream.name,
-            model_identity=model_identity,
-            epoch=epoch,
-            headers=header_rules.keyed(call.headers),
-            body=reading.body_hash,
-        )
+    async def _by_meaning(self, asking: Asking, key: CacheKey, *, is_joinable: bool) -> Look:
+        """Look for the reply to a question that means the same; not where the very same is in the air already."""
+        if self.semantic is None or (is_joinable and self.flights.find(key) is not None):
+            return Look()
+        return await self.semantic.look(asking)
+
+    def _verify(
+        self,
+        call: Call,
+        upstreams: Sequence[Upstream],
+        request: Request,
+        value: dict[str, Json] | None,
+        key: CacheKey | None,
+        planned: Cacheable | Bypass,
+        outcome: Outcome,
+        look: Look,
+    ) -> None:
+        """Have some of the replies that are given by meaning checked by the model, behind the client's back."""
+        semantic = self.semantic
+        if semantic is None or not semantic.verifier.takes(look, is_free=is_free(call, upstreams[0])):
+            return
+        following = self._follow(call, upstreams[:1], request, value, key, planned, replace(outcome), look)
+        semantic.verifier.verify(following, look)
 
     async def _lookup(
         self, namespace: Namespace, key: CacheKey, control: Control, request: Request, began: float
@@ -162,9 +177,12 @@ class Gateway:
             self.on_degraded("store_unavailable")
             return None
 
-    def _hit(self, entry: Entry, body: bytes, outcome: Outcome) -> Ready:
+    def _hit(self, entry: Entry, body: bytes, outcome: Outcome, look: Look | None = None) -> Ready:
         outcome.outcome, outcome.detail = "exact", ""
         outcome.cache_status = f"{CACHE_NAME}; hit; detail=exact"
+        if look is not None and look.decision is not None:
+            outcome.outcome = "semantic"
+            outcome.cache_status = f"{CACHE_NAME}; hit; detail=semantic; key={look.decision.id}"
         outcome.age_s = max(0, int(self.wall() - entry.created_at))
         outcome.usage = Usage(
             entry.prompt_tokens, entry.completion_tokens, entry.cached_tokens, entry.cache_write_tokens
@@ -199,6 +217,7 @@ class Gateway:
         key: CacheKey | None,
         planned: Cacheable | Bypass,
         outcome: Outcome,
+        look: Look,
     ) -> Following:
         """Join the flight of an identical request, or start one."""
         dialect, upstream = call.dialect, upstreams[0]
@@ -232,6 +251,8 @@ class Gateway:
             own_engine=upstream.pod is not None,
             outdated_at=self.outdated_at,
             is_same_model=upstream.identity_check(),
+            look=look,
+            on_stored=self._learning(look, dialect),
         )
         send = self.dispatch.sender(
             call,
@@ -244,6 +265,13 @@ class Gateway:
         )
         flight = self._launch(send, recorder, key if joinable else None, streamed=request.stream)
         return Following(outcome, flight.join(), request, dialect)
+
+    def _learning(self, look: Look, dialect: Dialect) -> Callable[[bytes], None]:
+        """What is learnt from a reply to a question that something stored was near to."""
+        semantic = self.semantic
+        if semantic is None or look.stored is None:
+            return lambda _reply: None
+        return functools.partial(semantic.verifier.compare, look, dialect)
 
     def _launch(
         self,
@@ -286,6 +314,11 @@ def ambiguous(how: str) -> RequestError:
         f"this API key is limited to certain models, and the body can be read in two ways ({how})",
         code="ambiguous_body",
     )
+
+
+def _not_cached() -> RequestError:
+    message = "only-if-cached: no stored reply can answer this request"
+    return RequestError(504, message, kind="api_error", code="not_cached")
 
 
 def _tells_usage_to(flight: Flight, request: Request) -> bool:

@@ -51,7 +51,7 @@ class Readings:
 
     def __init__(self, policy: Policy, ignore: frozenset[str], max_messages: int = 20_000) -> None:
         self._policy = policy
-        self._ignore = ignore
+        self.ignore = ignore
         self._max_messages = max_messages
         self._known: dict[bytes, Reading] = {}
 
@@ -93,7 +93,7 @@ class Readings:
                 code="too_many_messages",
             )
         reason = body_reason(request, dialect.messages(body.value), body.keyable, body.why, self._policy)
-        hashed = blake3(canonical(body.value, self._ignore)).digest() if body.keyable else b""
+        hashed = blake3(canonical(body.value, self.ignore)).digest() if body.keyable else b""
         return Reading(
             request=request,
             reason=reason,

@@ -14,6 +14,7 @@ from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import MergeError, RequestError
 from openclaw_cache.gateway.flight import Flight, Source
 from openclaw_cache.gateway.prompt_tokens import PromptTokens, from_header, from_usage
+from openclaw_cache.gateway.semantic.look import Look
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
@@ -52,6 +53,10 @@ class Recorder:
     """Whether the model is still the one that the key names."""
     asked_at: float
     """When the call began, in unix seconds."""
+    look: Look = field(default_factory=Look)
+    """What the question is to be found by, and what was found that is like it."""
+    on_stored: Callable[[bytes], None] = lambda _reply: None
+    """Called with each reply that is stored."""
     began_at: float = field(default_factory=time.monotonic)
     stored: bool = False
     usage: Usage | None = None
@@ -182,7 +187,10 @@ class Recorder:
             requested_model=self.request.model,
             cached_tokens=usage.cached_tokens,
             cache_write_tokens=usage.cache_write_tokens,
+            # What only calls tools, or was cut at the request's own limit, answers nothing else.
+            likeness=self.look.likeness() if self.dialect.answer_text(reply) is not None else None,
         )
         began = time.perf_counter()
         self.stored = cache.put(key, entry)
+        self.on_stored(body)
         self.metrics.result_update_seconds.observe(time.perf_counter() - began)

@@ -27,11 +27,12 @@ _LATENCY_BUCKETS = (
 _TTFT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 APIS = ("chat", "completions", "responses", "messages", "count_tokens", "embeddings", "relay")
-OUTCOMES = ("exact", "collapsed", "miss", "bypass", "error")
+OUTCOMES = ("exact", "semantic", "collapsed", "miss", "bypass", "error")
+LAYERS = ("result", "semantic", "flight", "kv")
 SOURCES = ("computed", "device", "host", "disk")
 DEGRADED = (
     "store_unavailable", "store_full", "entry_corrupt", "entry_key_unknown", "write_overflow",
-    "epoch_unknown", "kv_host", "kv_disk",
+    "epoch_unknown", "kv_host", "kv_disk", "embedding", "embedding_slow", "semantic", "judge",
 )  # fmt: skip
 
 
@@ -83,6 +84,14 @@ class Metrics:
             "Seconds of prefill that the embedded engines did not need, by their own measure of a token's cost.",
             registry=r,
         )
+        self._add_ratios(r)
+        self._add_tiers(r)
+        self._add_upstreams(r)
+        self._add_semantic(r)
+        self._name_children()
+
+    def _add_ratios(self, r: CollectorRegistry) -> None:
+        """Hits of the last minutes, by layer."""
         self.hit_window = Window(WINDOW_S)
         self.kv_window = Window(WINDOW_S)
         ratio = Gauge(
@@ -92,10 +101,9 @@ class Metrics:
             registry=r,
         )
         ratio.labels("result").set_function(lambda: self.hit_window.ratio(time.monotonic()))
+        self.semantic_window = Window(WINDOW_S)
+        ratio.labels("semantic").set_function(lambda: self.semantic_window.ratio(time.monotonic()))
         ratio.labels("kv").set_function(lambda: self.kv_window.ratio(time.monotonic()))
-        self._add_tiers(r)
-        self._add_upstreams(r)
-        self._name_children()
 
     def _add_tiers(self, r: CollectorRegistry) -> None:
         """What is kept where, and what became of it."""
@@ -139,14 +147,54 @@ class Metrics:
             registry=r,
         )
 
+    def _add_semantic(self, r: CollectorRegistry) -> None:
+        """What was given by meaning, and how good it was."""
+        self.semantic_lookups = Counter(
+            "openclaw_cache_semantic_lookups",
+            "Questions that could have been answered by meaning: hit, or what was against it.",
+            ["verdict"],
+            registry=r,
+        )
+        self.semantic_verified = Counter(
+            "openclaw_cache_semantic_verified",
+            "Candidates (hit or refused) whose reply was compared with the model's own, by outcome.",
+            ["what", "outcome"],
+            registry=r,
+        )
+        self.semantic_wrong_ratio = Gauge(
+            "openclaw_cache_semantic_wrong_ratio",
+            "Estimated share of wrong replies among those given by meaning, with its 95 % interval.",
+            ["domain", "bound"],
+            registry=r,
+        )
+        self.semantic_recall = Gauge(
+            "openclaw_cache_semantic_recall",
+            "Estimated share of the questions with a right stored reply that got it, with its 95 % interval.",
+            ["domain", "bound"],
+            registry=r,
+        )
+        self.semantic_samples = Gauge(
+            "openclaw_cache_semantic_samples",
+            "How many outcomes an estimate rests on.",
+            ["domain", "estimate"],
+            registry=r,
+        )
+
     def _name_children(self) -> None:
         """Find the children of the hot path once: `labels` costs more than the count itself."""
         self.requests_by = {api: {o: self.requests.labels(api, o) for o in OUTCOMES} for api in APIS}
-        self.ttft = {source: self.ttft_seconds.labels(source) for source in ("result", "upstream")}
+        self.ttft = {
+            source: self.ttft_seconds.labels(source) for source in ("result", "semantic", "upstream")
+        }
         self.result_lookup_seconds = self.lookup_seconds.labels("result")
         self.result_update_seconds = self.update_seconds.labels("result")
+        self.semantic_lookup_seconds = self.lookup_seconds.labels("semantic")
         self.result_saved_tokens = self.saved_tokens.labels("result")
-        self.flight_saved_tokens = self.saved_tokens.labels("flight")
+        self.saved_tokens_by = {
+            "exact": self.result_saved_tokens,
+            "semantic": self.saved_tokens.labels("semantic"),
+            "collapsed": self.saved_tokens.labels("flight"),
+        }
         self.kv_saved_tokens = self.saved_tokens.labels("kv")
         self.prompt_tokens_from = {source: self.prompt_tokens.labels(source) for source in SOURCES}
         for what in DEGRADED:  # so that a first failure is a rise from 0
@@ -162,8 +210,7 @@ class Metrics:
             self.cost_usd.labels("saved").inc(savings.saved / PICODOLLARS)
         if savings.answered_prompt_tokens or savings.answered_completion_tokens:
             prompt_tokens = savings.answered_prompt_tokens - savings.would_be_cached_tokens
-            layer = self.result_saved_tokens if outcome == "exact" else self.flight_saved_tokens
-            layer.inc(prompt_tokens + savings.answered_completion_tokens)
+            self.saved_tokens_by[outcome].inc(prompt_tokens + savings.answered_completion_tokens)
 
     def text(self) -> bytes:
         """The exposition text of all instruments."""

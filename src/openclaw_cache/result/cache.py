@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from openclaw_cache.errors import CorruptEntryError, StoreError, StoreFullError
 from openclaw_cache.result import aliases, eviction
 from openclaw_cache.result.encryption import ENCRYPTED_MAGIC, UnknownKeyError
 from openclaw_cache.result.entry import packed
+from openclaw_cache.result.key import RESULT_PREFIX
 from openclaw_cache.result.rekey import RekeyReport, rekey
+from openclaw_cache.result.scan import stored_entries
 from openclaw_cache.result.screen import INLINE_CHARS
 from openclaw_cache.result.stored_keys import StoredKeys
 from openclaw_cache.result.write_behind import WriteBehind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from openclaw_cache.result.entry import EntryCodec
     from openclaw_cache.result.eviction import EvictReport
@@ -51,6 +53,18 @@ class ResultStats:
     num_evictions: int
     num_pending_writes: int
     pending_bytes: int
+
+
+class Follower(Protocol):
+    """Who is told which entries the cache has, as far as this process knows."""
+
+    def kept(self, key: CacheKey, entry: Entry) -> None:
+        """It has this entry, or has got it from another node."""
+        ...
+
+    def gone(self, key: CacheKey) -> None:
+        """It has no entry of this key any more."""
+        ...
 
 
 class ResultCache:
@@ -84,6 +98,7 @@ class ResultCache:
         screen: Screen | None = None,
         on_screened: Callable[[str, Verdict], None] = lambda _what, _verdict: None,
     ) -> None:
+        self._follower: Follower | None = None
         self._memory = memory
         self._store = store
         self._keyer = keyer
@@ -106,6 +121,13 @@ class ResultCache:
         self._num_evicts = 0
         self._num_evicting = 0
 
+    def follow(self, follower: Follower) -> None:
+        """Have it told of each entry that comes, or goes by order, from now on.
+
+        One that leaves for want of room, or by its age, goes silently: who looks for it finds nothing.
+        """
+        self._follower = follower
+
     @property
     def is_encrypted(self) -> bool:
         """Whether the store gets entries encrypted."""
@@ -123,17 +145,21 @@ class ResultCache:
     async def fetch(self, namespace: Namespace, key: CacheKey) -> Entry | None:
         """Look into the store, keeping what is found in memory. A corrupt entry is removed from both.
 
-        Never waits where the store certainly does not hold the key.
+        Never waits where the store certainly does not hold the key. A failure of the store is counted, and a miss.
         """
+        try:
+            return await self.find(namespace, key)
+        except StoreError as error:
+            self._count(error)
+            return None
+
+    async def find(self, namespace: Namespace, key: CacheKey) -> Entry | None:
+        """The same; raises StoreError where it is not known whether the store has an entry."""
         if self._stored is not None and not self._stored.may_hold(key):
             return None
         store_key = self._keyer.store_key(namespace, key)
         num_evicts = self._num_evicts
-        try:
-            stored = await self._store.get(store_key)
-        except StoreError as error:
-            self._count(error)
-            return None
+        stored = await self._store.get(store_key)
         if stored is None:
             return None
         entry = await self._decoded(store_key, key, stored)
@@ -144,6 +170,8 @@ class ResultCache:
         is_settled = num_evicts == self._num_evicts and not self._num_evicting
         if is_settled and self._memory.get(key, now) is None:
             self._memory.put(key, entry)
+            if self._follower is not None:
+                self._follower.kept(key, entry)
         return entry
 
     def put(self, key: CacheKey, entry: Entry) -> bool:
@@ -180,10 +208,34 @@ class ResultCache:
             await self._stored.aclose()
         return await self.flush(timeout_s)
 
+    async def drop(self, namespace: Namespace, key: CacheKey) -> None:
+        """Remove one entry from both tiers. Raises StoreError: memory has let go of it, the store has not."""
+        self._num_evicts += 1
+        self._num_evicting += 1
+        try:
+            await self._settle()
+            self._forget(key)
+            await self._store.delete(self._keyer.store_key(namespace, key))
+        finally:
+            self._num_evicting -= 1
+
+    async def stored(self) -> AsyncIterator[tuple[CacheKey, Entry]]:
+        """Yield what the store holds, in steps that let requests in between. Raises StoreError."""
+        await self._settle()
+        async for batch in stored_entries(self._store, self._codec, RESULT_PREFIX):
+            for stored in batch:
+                if stored.entry is not None:
+                    yield stored.key, stored.entry
+
     async def evict(
-        self, pattern: str, *, namespace: Namespace | None = None, dry_run: bool = False
+        self,
+        pattern: str,
+        *,
+        namespace: Namespace | None = None,
+        dry_run: bool = False,
+        only_likeness: bool = False,
     ) -> EvictReport:
-        """Remove every entry whose model, namespace or prompt text matches `pattern`.
+        """Remove every entry whose model, namespace or prompt text matches `pattern`, or what others find it by.
 
         See `eviction.evict`. Entries that are put while it runs may stay.
 
@@ -202,9 +254,14 @@ class ResultCache:
                 pattern,
                 namespace=namespace,
                 dry_run=dry_run,
+                now=self._clock(),
+                only_likeness=only_likeness,
             )
         finally:
             self._num_evicting -= 1
+        if self._follower is not None and not dry_run:
+            for key in report.keys:
+                self._follower.gone(key)
         for _ in range(report.num_corrupt):
             self._on_degraded("entry_corrupt")
         return report
@@ -244,6 +301,8 @@ class ResultCache:
 
     def _keep(self, key: CacheKey, entry: Entry) -> None:
         self._memory.put(key, entry)
+        if self._follower is not None:
+            self._follower.kept(key, entry)
         if self._stored is not None:
             self._stored.add(key)
         if not self._writes.add(key, entry):
@@ -269,8 +328,13 @@ class ResultCache:
                 await self._drop(store_key, key)
         return None
 
-    async def _drop(self, store_key: bytes, key: CacheKey) -> None:
+    def _forget(self, key: CacheKey) -> None:
         self._memory.remove(key)
+        if self._follower is not None:
+            self._follower.gone(key)
+
+    async def _drop(self, store_key: bytes, key: CacheKey) -> None:
+        self._forget(key)
         try:
             await self._store.delete(store_key)
         except StoreError as error:

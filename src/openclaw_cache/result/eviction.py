@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from openclaw_cache.result.entry import prompt_text
 from openclaw_cache.result.key import RESULT_PREFIX
 from openclaw_cache.result.scan import BATCH, stored_entries
@@ -50,6 +52,8 @@ class EvictReport:
     store_bytes: int = 0
     num_by_model: Counter[str] = field(default_factory=Counter)
     sample: list[Sample] = field(default_factory=list)
+    keys: set[CacheKey] = field(default_factory=set)
+    """Of the matched entries."""
 
 
 async def evict(
@@ -61,8 +65,12 @@ async def evict(
     *,
     namespace: Namespace | None,
     dry_run: bool,
+    now: float,
+    only_likeness: bool = False,
 ) -> EvictReport:
     """Remove every entry whose model, namespace or prompt text matches `pattern` as a whole.
+
+    With `only_likeness` an entry stays for the very same request, but no longer answers others that mean the same.
 
     `pattern` is a shell GLOB (`*`, `?`, `[...]`), case-sensitive; `*` spans lines. `namespace` limits where
     to look. Cost: O(everything stored in the namespace, or at all), in short steps that let requests in.
@@ -70,19 +78,15 @@ async def evict(
     Raises:
         StoreUnavailableError: memory is done, the store is not, or not to the end.
     """
-    tally, matches = _Tally(EvictReport(dry_run)), matcher(pattern)
-    for number, (key, entry, size_bytes) in enumerate(memory.items()):
-        if number % BATCH == 0:
-            await asyncio.sleep(0)
-        if namespace in (None, entry.namespace) and matches(entry):
-            tally.report.memory_bytes += size_bytes
-            tally.note(key, entry, size_bytes)
-            if not dry_run:
-                memory.remove(key)
+    tally, matches = _Tally(EvictReport(dry_run)), matcher(pattern, only_likeness=only_likeness)
 
+    def is_meant(entry: Entry) -> bool:
+        return namespace in (None, entry.namespace) and matches(entry)
+
+    await _evict_memory(memory, tally, is_meant, only_likeness=only_likeness)
     prefix = RESULT_PREFIX if namespace is None else keyer.namespace_prefix(namespace)
     async for batch in stored_entries(store, codec, prefix):
-        doomed = []
+        doomed: dict[bytes, Entry | None] = {}
         for stored in batch:
             if stored.entry is None:
                 tally.report.num_corrupt += 1
@@ -91,17 +95,52 @@ async def evict(
                 tally.note(stored.key, stored.entry, stored.size_bytes)
             else:
                 continue
-            doomed.append(stored.store_key)
-        if doomed and not dry_run:
-            await store.delete(*doomed)
+            doomed[stored.store_key] = stored.entry if only_likeness else None
+        if not dry_run:
+            await _remove(store, codec, doomed, now)
     return tally.report
 
 
-def matcher(pattern: str) -> Callable[[Entry], bool]:
-    """Whether an entry's model (by either name), namespace or prompt text matches a GLOB, case-sensitively."""
+async def _evict_memory(
+    memory: MemoryTier, tally: _Tally, is_meant: Callable[[Entry], bool], *, only_likeness: bool
+) -> None:
+    for number, (key, entry, size_bytes) in enumerate(memory.items()):
+        if number % BATCH == 0:
+            await asyncio.sleep(0)
+        if not is_meant(entry):
+            continue
+        tally.report.memory_bytes += size_bytes
+        tally.note(key, entry, size_bytes)
+        if not tally.report.dry_run:
+            memory.remove(key)
+            if only_likeness:
+                memory.put(key, _without_likeness(entry))
+
+
+async def _remove(store: Store, codec: EntryCodec, doomed: dict[bytes, Entry | None], now: float) -> None:
+    """Delete what has no entry here, and write the others anew without their likeness."""
+    if gone := [store_key for store_key, entry in doomed.items() if entry is None]:
+        await store.delete(*gone)
+    for store_key, entry in doomed.items():
+        if entry is not None and entry.expires_at > now:
+            bare = codec.encode(store_key, _without_likeness(entry))
+            await store.put(store_key, bare, ttl_s=entry.expires_at - now)
+
+
+def _without_likeness(entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, likeness=None)
+
+
+def matcher(pattern: str, *, only_likeness: bool = False) -> Callable[[Entry], bool]:
+    """Whether an entry's model (by either name), namespace or prompt text matches a GLOB, case-sensitively.
+
+    With `only_likeness` the entry must have one.
+    """
     match = re.compile(fnmatch.translate(pattern)).match
 
     def matches(entry: Entry) -> bool:
+        if only_likeness and entry.likeness is None:
+            return False
         names = (entry.model, entry.requested_model, entry.namespace)
         return any(map(match, names)) or match(prompt_text(entry)) is not None
 
@@ -113,12 +152,11 @@ class _Tally:
     """A report in the making; counts an entry once, however often it is met."""
 
     report: EvictReport
-    seen: set[CacheKey] = field(default_factory=set)
 
     def note(self, key: CacheKey, entry: Entry, size_bytes: int) -> None:
-        if key in self.seen:
+        if key in self.report.keys:
             return
-        self.seen.add(key)
+        self.report.keys.add(key)
         self.report.num_matched += 1
         self.report.num_by_model[entry.model] += 1
         if len(self.report.sample) < _MAX_SAMPLE:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # place and size.
 _PLACE_BYTES: Final = 360
 _GHOST_BYTES: Final = 240
+_LIKENESS_BYTES: Final = 72 + 33 + 65 + 49 + 33
+"""The struct, and beside its question four objects: partition, vector's head, embedder's and domain's names."""
 _LARGEST_RATIO: Final = 1 / 8
 
 
@@ -76,6 +78,7 @@ class MemoryTier:
 
 def entry_bytes(entry: Entry) -> int:
     """What an entry takes in memory, its place in the tier included. Cost: 1 µs."""
+    likeness = entry.likeness
     return (
         _PLACE_BYTES
         + getsizeof(entry)
@@ -86,4 +89,5 @@ def entry_bytes(entry: Entry) -> int:
         + getsizeof(entry.prompt)
         + getsizeof(entry.packed_prompt)
         + getsizeof(entry.requested_model)
+        + (0 if likeness is None else _LIKENESS_BYTES + getsizeof(likeness.question) + len(likeness.vector))
     )

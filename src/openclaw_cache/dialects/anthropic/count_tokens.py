@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from openclaw_cache.dialects.anthropic.messages import MessagesDialect
 from openclaw_cache.dialects.anthropic.request import parse_count
+from openclaw_cache.dialects.question import Question
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage, count
 from openclaw_cache.errors import MergeError
@@ -20,6 +21,14 @@ class CountTokensDialect(MessagesDialect):
     def parse(self, body: Json) -> Request:
         """Read a decoded body. Raises RequestError for one that wants a stream, too."""
         return parse_count(body)
+
+    def question(self, body: dict[str, Json]) -> Question | None:
+        """None: another wording has another number of tokens."""
+        return None
+
+    def answer_text(self, reply: dict[str, Json]) -> str | None:
+        """None: a count is no text."""
+        return None
 
     def merge(self, events: Sequence[bytes]) -> dict[str, Json]:
         """Raise MergeError: there is no stream to merge."""

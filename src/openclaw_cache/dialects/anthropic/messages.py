@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from openclaw_cache.dialects.anthropic import failure, request, usage
 from openclaw_cache.dialects.anthropic.admission import refusal_to_store
+from openclaw_cache.dialects.anthropic.answer import answer_text
 from openclaw_cache.dialects.anthropic.merge import merge
 from openclaw_cache.dialects.anthropic.progress import StreamProgress
+from openclaw_cache.dialects.anthropic.question import question
 from openclaw_cache.dialects.anthropic.split import split
 from openclaw_cache.dialects.dialect import Vendor
+from openclaw_cache.dialects.question import Question
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
@@ -34,6 +37,14 @@ class MessagesDialect:
     def prompt_text(self, body: dict[str, Json]) -> str:
         """All text of the system prompt and the messages."""
         return request.prompt_text(body)
+
+    def question(self, body: dict[str, Json]) -> Question | None:
+        """The last user message's one text."""
+        return question(body)
+
+    def answer_text(self, reply: dict[str, Json]) -> str | None:
+        """The text blocks, joined."""
+        return answer_text(reply)
 
     def progress(self) -> StreamProgress:
         """A follower for a new stream."""

@@ -9,12 +9,15 @@ import orjson
 
 from openclaw_cache.dialects.completions import request
 from openclaw_cache.dialects.completions.admission import refusal_to_store
+from openclaw_cache.dialects.completions.answer import answer_text
 from openclaw_cache.dialects.completions.merge import merge
+from openclaw_cache.dialects.completions.question import question
 from openclaw_cache.dialects.completions.split import split
 from openclaw_cache.dialects.dialect import Vendor
 from openclaw_cache.dialects.openai import failure, progress
 from openclaw_cache.dialects.openai.request import ask_usage
 from openclaw_cache.dialects.openai.usage import usage_of
+from openclaw_cache.dialects.question import Question
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
@@ -42,6 +45,14 @@ class CompletionsDialect:
     def prompt_text(self, body: dict[str, Json]) -> str:
         """All text of the prompts."""
         return request.prompt_text(body)
+
+    def question(self, body: dict[str, Json]) -> Question | None:
+        """The prompt, where it is one text."""
+        return question(body)
+
+    def answer_text(self, reply: dict[str, Json]) -> str | None:
+        """The text of the one choice."""
+        return answer_text(reply)
 
     def progress(self) -> progress.StreamProgress:
         """A follower for a new stream: the same as for chat completions."""

@@ -10,9 +10,12 @@ import orjson
 from openclaw_cache.dialects.dialect import Vendor
 from openclaw_cache.dialects.openai import failure, progress, request
 from openclaw_cache.dialects.openai.admission import refusal_to_store
+from openclaw_cache.dialects.openai.answer import answer_text
 from openclaw_cache.dialects.openai.merge import merge
+from openclaw_cache.dialects.openai.question import question
 from openclaw_cache.dialects.openai.split import split
 from openclaw_cache.dialects.openai.usage import usage_of
+from openclaw_cache.dialects.question import Question
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
@@ -41,6 +44,14 @@ class ChatDialect:
     def prompt_text(self, body: dict[str, Json]) -> str:
         """All text of the messages."""
         return request.prompt_text(body)
+
+    def question(self, body: dict[str, Json]) -> Question | None:
+        """The last user message's one text."""
+        return question(body)
+
+    def answer_text(self, reply: dict[str, Json]) -> str | None:
+        """The content of the one choice."""
+        return answer_text(reply)
 
     def progress(self) -> progress.StreamProgress:
         """A follower for a new stream."""

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from openclaw_cache.dialects.dialect import Vendor
 from openclaw_cache.dialects.openai.failure import error_body
+from openclaw_cache.dialects.question import Question
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.responses import failure, request, usage
 from openclaw_cache.dialects.responses.admission import refusal_to_store
+from openclaw_cache.dialects.responses.answer import answer_text
 from openclaw_cache.dialects.responses.merge import merge
 from openclaw_cache.dialects.responses.progress import ResponsesProgress
+from openclaw_cache.dialects.responses.question import question
 from openclaw_cache.dialects.responses.split import split
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.errors import RequestError
@@ -35,6 +38,14 @@ class ResponsesDialect:
     def prompt_text(self, body: dict[str, Json]) -> str:
         """All text of the instructions and the input."""
         return request.prompt_text(body)
+
+    def question(self, body: dict[str, Json]) -> Question | None:
+        """The input, or its last user message's one text."""
+        return question(body)
+
+    def answer_text(self, reply: dict[str, Json]) -> str | None:
+        """The text of the one message."""
+        return answer_text(reply)
 
     def progress(self) -> ResponsesProgress:
         """A follower for a new stream."""

@@ -20,7 +20,6 @@ import orjson
 from openclaw_cache.dialects.embeddings import Input
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.errors import MergeError, RequestError
-from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.call import Call
 from openclaw_cache.gateway.embeddings import reading as reading_rules
 from openclaw_cache.gateway.embeddings.aside import aside
@@ -30,12 +29,11 @@ from openclaw_cache.gateway.embeddings.lookup import look_up
 from openclaw_cache.gateway.embeddings.reading import Reading
 from openclaw_cache.gateway.embeddings.reply import EmbeddingsReply, merged, relayed, without_body
 from openclaw_cache.gateway.inflight import InFlightBytes
+from openclaw_cache.gateway.keys import Keys
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan, restricted
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
-from openclaw_cache.result.key import Keyer
-from openclaw_cache.result.versions import Epochs
 from openclaw_cache.types import CacheKey, Entry, Namespace
 
 NUM_KEYS_INLINE = 256
@@ -72,8 +70,7 @@ class Embeddings:
     """
 
     cache: ResultCache
-    epochs: Epochs
-    keyer: Keyer
+    keys: Keys
     policy: Policy
     metrics: Metrics
     ignore: frozenset[str] = frozenset()
@@ -158,32 +155,16 @@ class Embeddings:
 
     async def _keys(self, asking: Asking) -> list[CacheKey] | None:
         """One key for each input; None where the model's epoch is not known."""
-        call, reading, upstream = asking.call, asking.reading, asking.upstream
-        model = upstream.canonical_model(reading.request.model)
+        reading, upstream = asking.reading, asking.upstream
         model_identity = await upstream.model_identity()
-        epoch = self.epochs.held(model)
-        if epoch is None:
-            try:
-                async with asyncio.timeout(self.store_timeout_s):
-                    epoch = await self.epochs.current(model)
-            except TimeoutError:
-                self.on_degraded("store_unavailable")
-        if epoch is None:
-            self.on_degraded("epoch_unknown")
-            return None
-        make = functools.partial(
-            self.keyer.key,
-            namespace=asking.namespace,
-            path=call.path,
-            query=call.query,
-            upstream=upstream.name,
-            model_identity=model_identity,
-            epoch=epoch,
-            headers=header_rules.keyed(call.headers),
+        make = await self.keys.maker(
+            asking.call, upstream, asking.namespace, reading.request.model, model_identity
         )
+        if make is None:
+            return None
         if len(reading.hashes) > NUM_KEYS_INLINE:
-            return await asyncio.to_thread(lambda: [make(body=one) for one in reading.hashes])
-        return [make(body=one) for one in reading.hashes]
+            return await asyncio.to_thread(lambda: [make(one) for one in reading.hashes])
+        return [make(one) for one in reading.hashes]
 
     async def _look_up(self, batch: _Batch, control: Control, began: float) -> dict[CacheKey, Entry]:
         """The stored vectors that may answer, all of one model."""

@@ -1,0 +1,1 @@
+"""A stored reply for a question that asks the same in other words, and proof that it may be used."""
