@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from openclaw_cache.errors import ConfigError
-from support.scripted_upstream import ScriptedUpstream, says
+from support.scripted_upstream import EVENT_STREAM, Exchange, ScriptedUpstream, says, stream_events
 from support.semantic_site import ANSWER, REFUND, REFUND_AGAIN, SETTINGS, completion, is_semantic, ready
 from support.served import Served, chat, served
 
@@ -146,3 +146,37 @@ async def test_a_text_beyond_the_models_window_never_matches(
     await gateway.ask(chat(head + "How do I return a spade?"))
     assert not is_semantic(await gateway.ask(chat(head + "How do I return a tree?")))
     assert upstream.num_calls == 2
+
+
+async def test_a_stream_that_is_running_does_not_wait_for_another_questions_vector(
+    tmp_path: Path, upstream: ScriptedUpstream
+) -> None:
+    go_on = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        if not exchange.call.json().get("stream"):
+            await says(completion(ANSWER))(exchange)
+            return
+        first, *rest = stream_events(ANSWER)
+        await exchange.head(200, EVENT_STREAM | {"transfer-encoding": "chunked"})
+        await exchange.chunk(first)
+        await go_on.wait()
+        for part in rest:
+            await exchange.chunk(part)
+        await exchange.last_chunk()
+
+    upstream.script = script
+    async with served(tmp_path, [upstream.url], **SETTINGS | {"semantic_cache__wait": "60s"}) as gateway:
+        await ready(gateway)
+        headers = {"x-openclaw-semantic": "off"}
+        async with gateway.send(chat("Tell me a story.", stream=True), headers=headers) as running:
+            assert await running.content.readany()
+            os.kill(worker_pid(gateway), signal.SIGSTOP)
+            try:
+                waiting = asyncio.create_task(gateway.ask(chat(REFUND)))
+                go_on.set()
+                assert b"[DONE]" in await running.content.read()
+                assert not waiting.done()
+            finally:
+                os.kill(worker_pid(gateway), signal.SIGCONT)
+            assert (await waiting).status == 200

@@ -125,3 +125,33 @@ def test_most_questions_of_personal_intents_are_caught_and_few_of_general_ones(d
 @settings(max_examples=300, deadline=None)
 def test_any_text_can_be_judged(text: str, strict: bool) -> None:
     assert depends_on(text, strict=strict) in {"", "time", "user", "place", "conversation"}
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("time", "What is the price of bitcoin?"),
+        ("time", "bitcoin price"),
+        ("time", "What's the exchange rate from euros to dollars?"),
+        ("time", "When is the next bus to the airport?"),
+        ("time", "Is the store open?"),
+        ("time", "美元汇率是多少？"),
+        ("time", "店开门了吗？"),
+        ("time", "这款有货吗？"),
+        ("user", "How much do I owe?"),
+        ("user", "发货了吗？"),
+        ("user", "退款到哪了？"),
+        ("user", "余额多少？"),
+        ("conversation", "Make it shorter."),
+        ("conversation", "Try again"),
+        ("conversation", "Translate the above into French."),
+        ("conversation", "重写一下"),
+        ("conversation", "再短一点"),
+        ("", "How are exchange rates calculated?"),
+        ("", "怎么打开自动续费呢？"),
+        ("", "发货需要几天？"),
+        ("", "How do I make my password stronger?"),
+    ],
+)
+def test_what_changes_by_itself_needs_no_word_of_time_or_self(what: str, text: str) -> None:
+    assert depends_on(text) == what

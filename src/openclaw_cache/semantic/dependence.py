@@ -27,7 +27,7 @@ def depends_on(text: str, *, strict: bool = False) -> str:
         strict: Let every mention of time, place or oneself count, whatever is asked.
     """
     read = plain(text[:MAX_READ]).casefold().strip()
-    if _TIME.search(read) or _HAN_TIME.search(read):
+    if _TIME.search(read) or _HAN_TIME.search(read) or _LIVE.search(read):
         return "time"
     if _PLACE.search(read) or _HAN_PLACE.search(read):
         return "place"
@@ -72,6 +72,17 @@ _HAN_TIME: Final = re.compile(
     "|天气(?:怎|如何|预报|好|情况|热|冷)|的天气|气温多少|路况|新闻|股价|最近(?!的|一次)"
 )
 
+_LIVE: Final = re.compile(
+    r"\b(?:what(?:'s|s| is| are)|how much (?:is|are|does)|tell me|show me|check)\b[^.?!]{0,40}"
+    r"\b(?:exchange rates?|price of (?:bitcoin|btc|eth|ethereum|gold|silver|oil|gas|crude)"
+    r"|(?:bitcoin|btc|eth|ethereum|gold|silver|oil|gas|stock|share) prices?)\b"
+    r"|^(?:bitcoin|btc|ethereum|gold|silver|oil|gas|stock) prices?\b"
+    r"|\b(?:when(?:'s|s| is)|what time (?:is|does)) the next\b"
+    r"|^(?:is|are) (?:the |your |that )?(?:[\w'-]+ ){0,3}(?:open|closed|in stock|sold out|down|offline)[ ?]*$"
+    r"|汇率(?:是|现)?多少|(?:比特币|黄金|金价|油价|房价)[^，。？?]{0,4}多少|(?:开门|营业|关门|打烊|开张)了[吗没]|有(?:现)?货[吗么]|有库存[吗么]|下一班"
+)
+"""What changes by itself, though no word says when."""
+
 # --- place
 
 _PLACE: Final = re.compile(
@@ -114,7 +125,7 @@ _STATE: Final = re.compile(
     r"|\bmy account balance\b|\bbalance (?:of|on|in|for) my\b"
     r"|\b(?:what|how much|how many|when|where|which)(?: [\w'-]+){0,4}? (?:did|have) i\b(?! (?:to|need)\b)"
     r"|\b(?:did|was) i\b|\bhave i (?:been|got|paid|used|ordered|received|spent|missed|any|already|made|taken)\b"
-    r"|\b(?:who am i|what am i|how old am i|where do i (?:live|work)|what do i (?:have|owe|look)"
+    r"|\b(?:who am i|what am i|how old am i|where do i (?:live|work)|(?:what|how much) do i (?:have|owe|look)"
     r"|do i (?:have|owe) (?:any|a|an|enough)\b)"
     r"|\bam i (?:approved|scheduled|booked|registered|enrolled|due|late|free|overdrawn|logged|verified)\b"
     r"|\bdo i (?:still )?(?:have|owe) (?:left|money|anything)\b|\b(?:days?|hours|money"
@@ -157,12 +168,16 @@ _HAN_STATE: Final = re.compile(
     "|帮我(?:转账|转|订|预订|取消|打电话|设(?:个|置)?闹钟|定(?:个)?闹钟|提醒|买|退)|提醒我|叫我起床|给我(?:打电话|转|订)"
     "|(?:订单|单号|快递|运单)(?:号)?[:：]?\\s?[a-z]{0,4}[0-9]{5,}"
 )
+_HAN_OWN_STATE: Final = re.compile(
+    "(?:发货|到账|寄出|签收|扣款|审核|通过|退款)了[吗没]|(?:退款|快递|订单|包裹|物流)到哪|^余额[^，。？?]{0,3}多少"
+)
+"""What only one's own case tells, though nobody says "my"."""
 _HAN_GENERAL: Final = re.compile("怎么(?!样|还)|如何|怎样|咋|可以吗|能不能|能否|是否可以|步骤|流程|方法")
 
 
 def _asks_for_ones_own(read: str) -> bool:
     """Whether only the state of the one who asks holds the answer, or something is to be done for them."""
-    if _HAN_STATE.search(read):
+    if _HAN_STATE.search(read) or _HAN_OWN_STATE.search(read):
         return not _HAN_GENERAL.search(read)
     if _DO.search(read) and not _TELL_ME.search(read):
         return True
@@ -190,6 +205,7 @@ _SAID: Final = re.compile(
     r"|^(?:what about|how about|and what about|same (?:for|question|thing)|and (?:for|in|what|how|if|the)"
     r"|or (?:is|should|do))\b"
     r"|\b(?:can|could) you (?:elaborate|continue|repeat|rephrase|clarify)\b"
+    r"|^(?:please )?(?:(?:make|keep) (?:it|this|that) \w+|try (?:it )?again|rewrite (?:it|this|that))\b|\bthe above\b"
 )
 _PERSON: Final = re.compile(r"\b(?:he|she|him|his|her|hers)\b")
 _BEFORE_PERSON: Final = frozenset(
@@ -221,7 +237,8 @@ _EMPTY: Final = frozenset(
 _HAN_SAID: Final = re.compile(
     "^(?:继续|接着说|再说一遍|再说一次|还有呢|还有吗|然后呢|为什么|为啥|怎么办|是吗|真的吗|好的|可以|行|不是|对|谢谢|详细点|详细说说|展开说说|举个例子"
     "|具体呢|具体说说|换一个|再来一个|翻译一下|解释一下|总结一下)[呢吗吧啊呀？?。!！ ]*$"
-    "|^(?:那|那么|如果是)?.{0,12}呢[？?。]*$|^那(?!么高|里|些|个人|不勒)[^，。？?]{0,14}(?:呢|吗)[？?]*$"
+    "|^(?:请)?(?:重写|重新写|改写一下|再(?:短|长|详细|简单|正式|来)一?[点些]?)[^，。？?]{0,4}$"
+    "|^(?!怎么|如何|怎样|为什么|什么|哪)(?:那|那么|如果是)?.{0,12}呢[？?。]*$|^那(?!么高|里|些|个人|不勒)[^，。？?]{0,14}(?:呢|吗)[？?]*$"
     "|(?:你|您|我)(?:刚才|刚刚|之前|前面|上面)?(?:说过|说的|提到|讲的|推荐的|给的)|上面(?:的|提到)|前面(?:的|提到)|上述|以上(?:内容|代码|文字|问题|回答)"
     "|上一(?:个|条)(?:问题|回答)|第[一二三四五]个(?:呢|是什么|怎么)"
 )
