@@ -58,6 +58,7 @@ _BY_OLDER_NAME: Final = {
     "apache license 2.0": "Apache-2.0",
     "apache software license": "Apache-2.0",
     "bsd license": "BSD-3-Clause",
+    "3-clause bsd license": "BSD-3-Clause",
     "isc license (iscl)": "ISC",
     "mit license": "MIT",
     "mit no attribution license (mit-0)": "MIT-0",
