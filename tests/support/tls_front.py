@@ -37,7 +37,8 @@ async def tls_front(server_port: int, context: ssl.SSLContext, *, port: int = 0)
     finally:
         server.close()
         for writer in writers:
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # asyncio's own, on one that is closed already
+                writer.transport.abort()
         await asyncio.gather(*connections, return_exceptions=True)
 
 
