@@ -46,6 +46,8 @@ class AdminClient:
     """Certificates to trust instead of the system's, where `url` has https."""
     is_here: bool = False
     """Whether the server said itself, in our data dir, where it listens: then its own certificate is enough."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every order."""
 
     @classmethod
     def find(cls, url: str | None, data_dir: Path | None, env: Mapping[str, str]) -> Self:
@@ -83,6 +85,24 @@ class AdminClient:
         with self._asked(method, path, order, TIMEOUT_S) as reply:
             return self._decoded(reply.read())
 
+    def upload(self, path: str, body: bytes) -> Any:
+        """Send bytes and return the decoded answer.
+
+        Raises:
+            UnreachableError, RefusedError.
+        """
+        with self._asked("POST", path, body, LINE_TIMEOUT_S) as reply:
+            return self._decoded(reply.read())
+
+    def download(self, path: str) -> Iterator[bytes]:
+        """Ask for something and give each line of the answer as it comes, as it is.
+
+        Raises:
+            UnreachableError, RefusedError.
+        """
+        with self._asked("GET", path, None, LINE_TIMEOUT_S) as reply:
+            yield from reply
+
     def lines(self, path: str, order: Mapping[str, object]) -> Iterator[Any]:
         """Send one order and give each line of the answer as it comes, decoded.
 
@@ -96,7 +116,7 @@ class AdminClient:
 
     @contextmanager
     def _asked(
-        self, method: str, path: str, order: Mapping[str, object] | None, timeout_s: float
+        self, method: str, path: str, order: Mapping[str, object] | bytes | None, timeout_s: float
     ) -> Iterator[http.client.HTTPResponse]:
         """A reply that is no error, to be read inside."""
         parts = urlsplit(self.url)
@@ -106,11 +126,12 @@ class AdminClient:
             connection = http.client.HTTPSConnection(
                 host, parts.port, timeout=timeout_s, context=self._context()
             )
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **self.headers}
         if self.admin_key:
             headers["Authorization"] = f"Bearer {self.admin_key}"
         try:
-            connection.request(method, parts.path + path, json.dumps(order) if order else None, headers)
+            body = order if isinstance(order, bytes) else json.dumps(order).encode() if order else None
+            connection.request(method, parts.path + path, body, headers)
             reply = connection.getresponse()
             if reply.status >= 400:
                 raise self._refused(reply)

@@ -14,6 +14,7 @@ from openclaw_cache.api import auth
 from openclaw_cache.api.account import Account
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.admission import NamespaceSlots
+from openclaw_cache.api.agents.admin import MemoryAdmin
 from openclaw_cache.api.analyze import Analysis
 from openclaw_cache.api.answering import Answering
 from openclaw_cache.api.embedding import Embedding
@@ -25,6 +26,7 @@ from openclaw_cache.api.routes import Routes
 from openclaw_cache.api.semantic import SemanticAdmin
 from openclaw_cache.api.visit import Door, Limits
 from openclaw_cache.api.warm import Warming
+from openclaw_cache.embedding.shared import Embedders
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import ConfigError, StoreError
 from openclaw_cache.gateway.cache_hints import RoutingKeys
@@ -35,9 +37,13 @@ from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.gateway.keys import Keys
 from openclaw_cache.gateway.kv_pod import KvPod
 from openclaw_cache.gateway.kv_salt import KvSalt
+from openclaw_cache.gateway.negative import Failures
+from openclaw_cache.gateway.negative_step import NegativeStep
 from openclaw_cache.gateway.policy import Policy
 from openclaw_cache.gateway.reading import Readings
+from openclaw_cache.gateway.session_prompts import SessionHints
 from openclaw_cache.gateway.upstream import Upstream
+from openclaw_cache.memory_part import MemoryPart
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.observe.prices import Prices
 from openclaw_cache.observe.savings import SavingsBook
@@ -96,7 +102,11 @@ class App:
         prices.check_upstreams([u.name for u in self.settings.upstreams])
         codec = EntryCodec(secret, self._cipher())
         screen = self._screen()
-        semantic = SemanticPart(self.settings.semantic_cache, server.data_dir, self._env, self._say)
+        embedders = Embedders()
+        semantic = SemanticPart(
+            self.settings.semantic_cache, server.data_dir, self._env, embedders, self._say
+        )
+        memory = self._memory(secret, embedders)
         await authenticator.start()
         self._stack.push_async_callback(authenticator.aclose)
         embedded, store = await self._start_store()
@@ -109,7 +119,11 @@ class App:
         self._stack.push_async_callback(gateway.cache.aclose, FLUSH_TIMEOUT_S)
         self._stack.push_async_callback(semantic.aclose)
         semantic.start(gateway)
-        self.asgi = self._build_routes(gateway, authenticator, store, embedded, upstreams, prices, semantic)
+        self._stack.push_async_callback(memory.aclose)
+        memory.start()
+        self.asgi = self._build_routes(
+            gateway, authenticator, store, embedded, upstreams, prices, semantic, memory
+        )
 
     def _build_routes(
         self,
@@ -120,6 +134,7 @@ class App:
         upstreams: list[Upstream],
         prices: Prices,
         semantic: SemanticPart,
+        memory: MemoryPart,
     ) -> Routes:
         server = self.settings.server
         kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
@@ -139,11 +154,14 @@ class App:
             authenticator=authenticator,
             book=book,
             semantic=semantic_admin,
+            memory=MemoryAdmin(memory.service),
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
         door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), gateway.inflight)
         account = Account(self.metrics, prices, book)
+        hints = SessionHints(gateway.dispatch.session_prompts, kv_pods)
         return Routes(
+            agents=memory.routes(door, hints),
             answering=Answering(gateway, door, account),
             embedding=Embedding(self._embeddings(gateway), gateway.dispatch, door, account),
             passthrough=Passthrough(upstreams, door, self.metrics),
@@ -200,6 +218,19 @@ class App:
             ttl_s=rules.ttl,
             store_timeout_s=self.settings.store.timeout,
             on_degraded=self._degraded,
+            negative=NegativeStep(Failures(rules.negative_ttl if rules.enabled else 0.0), self.metrics),
+        )
+
+    def _memory(self, secret: bytes, embedders: Embedders) -> MemoryPart:
+        return MemoryPart(
+            self.settings.memory,
+            self.settings.server.data_dir,
+            secret,
+            self._env,
+            embedders,
+            self.metrics,
+            self._degraded,
+            self._say,
         )
 
     def _embeddings(self, gateway: Gateway) -> Embeddings:

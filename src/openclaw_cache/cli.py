@@ -17,9 +17,11 @@ from openclaw_cache import __version__, kv_tables, semantic_tables, tables
 from openclaw_cache.calibrate_command import calibrate
 from openclaw_cache.command_options import DataDirOption, JsonOption, UrlOption
 from openclaw_cache.config import load, value_from_text
+from openclaw_cache.connect_command import connect_app
 from openclaw_cache.console import print_json
 from openclaw_cache.engine.pod import engine_command
 from openclaw_cache.errors import ConfigError
+from openclaw_cache.memory_command import memory_app
 from openclaw_cache.running_server import EXIT_NO, EXIT_USAGE, RunningServer, fail
 from openclaw_cache.units import parse_time_range
 from openclaw_cache.warm_command import warm
@@ -60,6 +62,7 @@ class EvictType(StrEnum):
     RESULT = "result"
     SEMANTIC = "semantic"
     KV = "kv"
+    MEMORY = "memory"
     ALL = "all"
 
 
@@ -146,11 +149,14 @@ def evict(
     pattern: Annotated[
         str,
         typer.Option(
-            "--pattern", help='GLOB, case-sensitive, over model, namespace or the whole prompt: "*finance*".'
+            "--pattern",
+            help="GLOB, case-sensitive, over model, namespace or the whole prompt; of memory, over its text: "
+            '"*finance*".',
         ),
     ],
     type_: Annotated[EvictType, typer.Option("--type", help="What to evict.")] = EvictType.RESULT,
     namespace: Annotated[str | None, typer.Option(help="Only in this namespace.")] = None,
+    agent: Annotated[str | None, typer.Option(help="memory: only what this agent remembers.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
     pinned: Annotated[
         bool, typer.Option("--pinned", help="End the pins of matching prefixes too (types kv and all).")
@@ -159,15 +165,16 @@ def evict(
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove stored replies, or cached prefixes, by a pattern.
+    """Remove replies, cached prefixes or memories by a pattern.
 
     A pattern must match the whole text: "*finance*" finds a part of it, "*" everything. With type semantic replies stay
-    for the very same requests, but answer no others any more.
+    for the very same requests, but answer no others any more. Type all is all caches: memories go with memory only.
     """
     order = {
         "pattern": pattern,
         "type": type_.value,
         "namespace": namespace,
+        "agent": agent,
         "dry_run": dry_run,
         "pinned": pinned,
     }
@@ -235,6 +242,8 @@ def key(
 
 app.command()(warm)
 app.command()(calibrate)
+app.add_typer(connect_app, name="connect")
+app.add_typer(memory_app, name="memory")
 
 
 @app.command()

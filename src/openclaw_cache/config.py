@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic.fields import FieldInfo
 
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.settings import ApiKey, Settings, UpstreamSettings
@@ -36,6 +37,8 @@ ENV_RESERVED = (
     "OPENCLAW_CACHE_CA_FILE",
     "OPENCLAW_CACHE_ADMIN_KEY",
     "OPENCLAW_CACHE_CONFIG",
+    "OPENCLAW_CACHE_KEY",
+    "OPENCLAW_CACHE_AGENT",
 )
 ENV_RESERVED_PREFIXES = ("OPENCLAW_CACHE_TEST_",)
 
@@ -93,7 +96,7 @@ def describe(loaded: Provenance) -> list[tuple[str, str, str]]:
         if isinstance(value, BaseModel):
             for field in type(value).model_fields:
                 dotted = f"{section}.{field}"
-                shown = _plain(getattr(value, field), type(value).model_fields[field].metadata)
+                shown = _plain(getattr(value, field), _metadata(type(value).model_fields[field]))
                 if dotted == "store.url":
                     shown = _without_password(shown)
                 rows.append((dotted, shown, loaded.sources.get(dotted, "default")))
@@ -113,6 +116,12 @@ def values(loaded: Provenance) -> dict[str, Any]:
         found[field] = dumped[section][name] if name else dumped[section]
     found["store.url"] = _without_password(found["store.url"])
     return found
+
+
+def _metadata(field: FieldInfo) -> list[object]:
+    """How a field's value is read; that of an optional one stands within its type."""
+    parts = get_args(field.annotation)
+    return [*field.metadata, *(one for part in parts for one in getattr(part, "__metadata__", ()))]
 
 
 def _without_password(url: str) -> str:

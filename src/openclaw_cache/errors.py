@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+MemoryStoreFault = Literal["damaged", "wrong_key", "newer", "full", "read_only", "busy", "removed", "failed"]
+
 
 class OpenClawCacheError(Exception):
     """Root of every error of this package that a caller may want to catch."""
@@ -59,3 +63,15 @@ class StreamError(OpenClawCacheError):
 
 class EmbeddingError(OpenClawCacheError):
     """A text could not be turned into a vector: the model failed, is busy, or was too slow. A counted miss."""
+
+
+class MemoryStoreError(OpenClawCacheError):
+    """An agent's store failed. The message may name its file: it is for operators, `code` is for everybody."""
+
+    def __init__(self, message: str, *, code: MemoryStoreFault = "failed") -> None:
+        super().__init__(message)
+        self.code: MemoryStoreFault = code
+
+
+class VersionConflictError(MemoryStoreError):
+    """A memory was changed meanwhile: read it again."""

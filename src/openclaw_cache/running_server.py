@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import typer
 
@@ -27,6 +28,12 @@ class RunningServer:
         except NotFoundError as e:
             fail(str(e), EXIT_UNREACHABLE)
 
+    def as_client(self, namespace: str | None) -> Self:
+        """The same server as its clients ask it: with the key of OPENCLAW_CACHE_KEY, where that is set."""
+        headers = {} if namespace is None else {"x-openclaw-namespace": namespace}
+        self._client = replace(self._client, admin_key=os.environ.get("OPENCLAW_CACHE_KEY"), headers=headers)
+        return self
+
     @property
     def url(self) -> str:
         """Where it listens."""
@@ -39,6 +46,20 @@ class RunningServer:
     def post(self, path: str, order: Mapping[str, object]) -> Any:
         """Send one order; returns the decoded answer."""
         return self._call("POST", path, order)
+
+    def order(self, method: str, path: str, order: Mapping[str, object] | None = None) -> Any:
+        """Send one order by another method; returns the decoded answer."""
+        return self._call(method, path, order)
+
+    def upload(self, path: str, body: bytes) -> Any:
+        """Send bytes; returns the decoded answer."""
+        with _exit_codes():
+            return self._client.upload(path, body)
+
+    def download(self, path: str) -> Iterator[bytes]:
+        """Ask for something; gives each line of the answer as it comes."""
+        with _exit_codes():
+            yield from self._client.download(path)
 
     def lines(self, path: str, order: Mapping[str, object]) -> Iterator[Any]:
         """Send one order; gives each line of the answer as it comes."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import structlog
 
 from openclaw_cache.embedding.batching import BatchingEmbedder
-from openclaw_cache.embedding.choose import embedder_from
 from openclaw_cache.embedding.embedder import Vector
+from openclaw_cache.embedding.shared import Embedders
 from openclaw_cache.errors import ConfigError, EmbeddingError
 from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.gateway.semantic.judge import Judge
@@ -39,6 +39,7 @@ class SemanticBuild:
     Args:
         settings: Its section.
         api_key: For an embedder behind a URL.
+        embedders: Where the embedder is had from.
         say: Told, line by line, what becomes of the embedder, and of an unsafe choice.
 
     Raises:
@@ -46,7 +47,11 @@ class SemanticBuild:
     """
 
     def __init__(
-        self, settings: SemanticCacheSettings, api_key: str | None, say: Callable[[str], None]
+        self,
+        settings: SemanticCacheSettings,
+        api_key: str | None,
+        embedders: Embedders,
+        say: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._say = say
@@ -55,12 +60,13 @@ class SemanticBuild:
                 "semantic_cache.scope: last_turn is unsafe: earlier turns are not compared, "
                 'and "cancel it" gets an answer from any conversation'
             )
-        self.embedder = embedder_from(
+        self.embedder = embedders.get(
             settings.embedder,
             model=settings.embedder_model,
             api_key=api_key,
             timeout_s=settings.embedder_timeout,
             on_event=lambda line: say(f"embedder: {line}"),
+            section="semantic_cache",
         )
         self._calibration = _calibration(settings)
         try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import structlog
 
 from openclaw_cache.api.key_rules import from_env
+from openclaw_cache.embedding.shared import Embedders
 from openclaw_cache.errors import ConfigError, EmbeddingError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.settings import SemanticCacheSettings
@@ -33,6 +34,7 @@ class SemanticPart:
         settings: Its section.
         data_dir: Where what was learnt of hits is kept.
         env: Where keys are looked up.
+        embedders: Where the embedder is had from.
         say: Told, line by line, what an operator should know of the start.
 
     Raises:
@@ -44,6 +46,7 @@ class SemanticPart:
         settings: SemanticCacheSettings,
         data_dir: Path,
         env: Mapping[str, str],
+        embedders: Embedders,
         say: Callable[[str], None],
     ) -> None:
         self.state: State = "loading" if settings.enabled else "off"
@@ -53,9 +56,8 @@ class SemanticPart:
         self._task: asyncio.Task[None] | None = None
         self._build: SemanticBuild | None = None
         if settings.enabled:
-            self._build = _build(
-                settings, from_env(env, "semantic_cache.embedder_key_env", settings.embedder_key_env), say
-            )
+            api_key = from_env(env, "semantic_cache.embedder_key_env", settings.embedder_key_env)
+            self._build = _build(settings, api_key, embedders, say)
 
     def start(self, gateway: Gateway) -> None:
         """Load the model in the background; then the gateway asks the cache, and the cache follows its replies."""
@@ -131,7 +133,9 @@ async def _renew(step: SemanticStep, gateway: Gateway) -> None:
             await asyncio.sleep(_AGAIN_S)
 
 
-def _build(settings: SemanticCacheSettings, api_key: str | None, say: Callable[[str], None]) -> SemanticBuild:
+def _build(
+    settings: SemanticCacheSettings, api_key: str | None, embedders: Embedders, say: Callable[[str], None]
+) -> SemanticBuild:
     """The builder, which needs numpy. Raises ConfigError where that is missing."""
     try:
         from openclaw_cache.semantic_build import SemanticBuild  # noqa: PLC0415 - comes with an extra
@@ -139,4 +143,4 @@ def _build(settings: SemanticCacheSettings, api_key: str | None, say: Callable[[
         raise ConfigError(
             f"semantic_cache.enabled: the package {e.name} is missing: pip install 'openclaw-cache[semantic]'"
         ) from None
-    return SemanticBuild(settings, api_key, say)
+    return SemanticBuild(settings, api_key, embedders, say)

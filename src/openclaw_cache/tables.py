@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openclaw_cache import kv_tables, semantic_tables
+from openclaw_cache import kv_tables, memory_tables, semantic_tables
 from openclaw_cache.config import Provenance, describe, values
 from openclaw_cache.console import new_table, out, plural, print_json, printable, size, span, when
 
@@ -40,6 +40,8 @@ def print_status(shown: dict[str, Any]) -> None:
     hits = f"{ratio['num_hits']:,} of {ratio['num_lookups']:,}"
     table.add_row("hit ratio, 15 min", f"{ratio['ratio']:.3f} ({hits})" if ratio["num_lookups"] else "–")
     table.add_row("tokens not computed", _saved(shown["saved_tokens"]))
+    if num_cached := shown["savings"]["total"].get("upstream_cached_tokens"):
+        table.add_row("cached by upstreams", f"{num_cached:,} prompt tokens")
     if money := _money(shown["savings"]["total"]):
         table.add_row("money", money)
     if shown["keys"]["keyed"]:
@@ -53,6 +55,8 @@ def print_status(shown: dict[str, Any]) -> None:
     for upstream in shown["upstreams"]:
         for name, value in kv_tables.status_rows(upstream.get("kv")):
             table.add_row(f"kv {printable(upstream['name'])}{name}", printable(value))
+    for name, value in memory_tables.status_rows(shown["memory"]):
+        table.add_row(printable(name), printable(value))
     kept = [("encrypted", "is_encrypted"), ("screened", "is_screened")]
     how = "".join(f", {word}" for word, field in kept if shown["result_cache"][field])
     table.add_row("store", printable(_store(store) + how))
@@ -64,7 +68,9 @@ def print_status(shown: dict[str, Any]) -> None:
 def print_evicted(report: dict[str, Any], pattern: str, *, pinned: bool = False) -> None:
     """Print the answer of `/admin/evict`; `pinned` is whether pins were to end too."""
     verb = "would go" if report["dry_run"] else "removed"
-    if "num_matched" in report:
+    if report.get("type") == "memory":
+        memory_tables.print_evicted(report, verb)
+    elif "num_matched" in report:
         _print_evicted_replies(report, verb)
     if "kv" in report:
         out.print(kv_tables.evicted_line(report["kv"], verb, pinned=pinned))

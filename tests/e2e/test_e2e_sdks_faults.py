@@ -14,11 +14,15 @@ import openai
 import pytest
 
 from support import anthropic_upstream, openai_upstream
-from support.vendor_site import STORED, VendorSite, vendor_site
+from support.vendor_site import HIT, STORED, VendorSite, vendor_site
 from support.vendor_upstream import VendorReply, VendorUpstream
 
 GONE_S = 30.0
 """A held stream stays open four times as long: only its client can have ended it."""
+
+NEGATIVE = "openclaw-cache; hit; detail=negative"
+ANEW = {"cache-control": "no-cache"}
+ASKED_ANEW = "openclaw-cache; fwd=bypass; detail=no-cache; stored"
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,7 @@ class TestOpenai:
         assert "/v1/messages" in caught.value.message
 
     @pytest.mark.parametrize("stream", [False, True])
-    def test_a_429_keeps_its_headers_and_is_stored_nowhere(
+    def test_a_429_keeps_its_headers_holds_as_long_as_it_says_and_is_no_reply(
         self, stream: bool, site: VendorSite, chat: dict[str, Any]
     ) -> None:
         slow = openai_upstream.failure(
@@ -109,9 +113,15 @@ class TestOpenai:
             headers = caught.value.response.headers
             assert (headers["retry-after"], headers["x-ratelimit-reset-requests"]) == ("30", "30s")
             assert caught.value.code == "rate_limit_exceeded"
+            with pytest.raises(openai.RateLimitError) as again:
+                client.chat.completions.create(**chat)
+            assert again.value.response.headers["cache-status"] == NEGATIVE
+            assert again.value.code == "rate_limit_exceeded"
+            assert 0 < int(again.value.response.headers["retry-after"]) <= 30
             assert len(site.openai.calls) == num_before + 1
-            raw = client.chat.completions.with_raw_response.create(**chat)
-            assert raw.headers["cache-status"] == STORED
+            raw = client.chat.completions.with_raw_response.create(**chat, extra_headers=ANEW)
+            assert raw.headers["cache-status"] == ASKED_ANEW
+            assert client.chat.completions.with_raw_response.create(**chat).headers["cache-status"] == HIT
 
     def test_a_429_that_may_be_repeated_soon_is_repeated_by_the_gateway_then_by_the_sdk(
         self, site: VendorSite, chat: dict[str, Any]
@@ -215,7 +225,7 @@ class TestAnthropic:
     @pytest.mark.parametrize(
         ("status", "kind"), [(429, anthropic.RateLimitError), (529, anthropic.APIStatusError)]
     )
-    def test_a_refusal_keeps_its_headers_and_is_stored_nowhere(
+    def test_a_refusal_keeps_its_headers_holds_as_long_as_it_says_and_is_no_reply(
         self,
         status: int,
         kind: type[anthropic.APIStatusError],
@@ -230,9 +240,13 @@ class TestAnthropic:
                 client.messages.create(**message, stream=stream)
             assert caught.value.status_code == status
             assert caught.value.response.headers["retry-after"] == "30"
+            with pytest.raises(kind) as again:
+                client.messages.create(**message)
+            assert again.value.response.headers["cache-status"] == NEGATIVE
             assert len(site.anthropic.calls) == num_before + 1
-            raw = client.messages.with_raw_response.create(**message)
-            assert raw.headers["cache-status"] == STORED
+            raw = client.messages.with_raw_response.create(**message, extra_headers=ANEW)
+            assert raw.headers["cache-status"] == ASKED_ANEW
+            assert client.messages.with_raw_response.create(**message).headers["cache-status"] == HIT
 
     def test_an_overload_is_repeated_by_the_sdk(self, site: VendorSite, message: dict[str, Any]) -> None:
         site.anthropic.answer_next(anthropic_upstream.failure(529, "Overloaded", retry_after="0.01"))

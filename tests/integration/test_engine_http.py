@@ -34,6 +34,12 @@ async def client(pod: EmbeddedPod) -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
+def written(usage: openai.types.CompletionUsage) -> object:
+    """Prompt tokens put into the cache, where OpenAI tells them since GPT-5.6."""
+    assert usage.prompt_tokens_details is not None
+    return usage.prompt_tokens_details.to_dict()["cache_write_tokens"]
+
+
 async def test_it_answers_and_counts_its_tokens(client: openai.AsyncOpenAI) -> None:
     reply = await client.chat.completions.create(model="smollm2-135m", messages=FRANCE)
     assert reply.choices[0].message.content == PARIS
@@ -42,6 +48,7 @@ async def test_it_answers_and_counts_its_tokens(client: openai.AsyncOpenAI) -> N
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (37, 7)
     assert reply.usage.prompt_tokens_details is not None
     assert reply.usage.prompt_tokens_details.cached_tokens == 0
+    assert written(reply.usage) == 32  # of 37: whole blocks of 16
 
 
 async def test_a_stream_says_the_same_and_ends_with_usage(client: openai.AsyncOpenAI) -> None:
@@ -58,6 +65,7 @@ async def test_a_stream_says_the_same_and_ends_with_usage(client: openai.AsyncOp
     assert chunks[-1].usage.completion_tokens == 7
     assert chunks[-1].usage.prompt_tokens_details is not None
     assert chunks[-1].usage.prompt_tokens_details.cached_tokens == 32  # of 37: whole blocks of 16
+    assert written(chunks[-1].usage) == 0
     assert len({chunk.id for chunk in chunks}) == 1
 
 

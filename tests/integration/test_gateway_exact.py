@@ -325,14 +325,15 @@ async def test_a_stream_that_is_no_complete_answer_is_never_stored(
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 async def test_an_error_keeps_its_status_and_body_and_is_never_stored(
-    gateway: Served, upstream: ScriptedUpstream, status: int
+    tmp_path: Path, upstream: ScriptedUpstream, status: int
 ) -> None:
     error = {"error": {"message": "no", "type": "t", "param": None, "code": "c"}}
     upstream.script = says(error, status=status, headers={"retry-after": "60"})
-    first, _ = await assert_never_stored(gateway, upstream, chat())
-    assert (first.status, first.json()) == (status, error)
-    streamed = await gateway.ask(chat(stream=True))
-    assert (streamed.status, streamed.json()) == (status, error)
+    async with served(tmp_path, [upstream.url], result_cache__negative_ttl="0s") as gateway:
+        first, _ = await assert_never_stored(gateway, upstream, chat())
+        assert (first.status, first.json()) == (status, error)
+        streamed = await gateway.ask(chat(stream=True))
+        assert (streamed.status, streamed.json()) == (status, error)
 
 
 @pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])

@@ -221,7 +221,15 @@ async def test_health_and_readiness(gateway: Served) -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"[]", b"{", b"{}", b'{"pattern":7}', b'{"pattern":"*","type":"memory"}', b'{"patern":"*"}', b"\xff"],
+    [
+        b"[]",
+        b"{",
+        b"{}",
+        b'{"pattern":7}',
+        b'{"pattern":"*","type":"everything"}',
+        b'{"patern":"*"}',
+        b"\xff",
+    ],
 )
 async def test_a_wrong_admin_order_is_400_and_does_nothing(gateway: Served, raw: bytes) -> None:
     await gateway.ask()

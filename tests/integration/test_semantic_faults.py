@@ -30,7 +30,7 @@ async def gateway(tmp_path: Path, upstream: ScriptedUpstream) -> AsyncIterator[S
 def worker_pid(gateway: Served) -> int:
     step = gateway.app.gateway.semantic
     assert step is not None
-    pid = step.cache.embedder._inner.pid  # type: ignore[attr-defined]
+    pid = step.cache.embedder._inner._whole.embedder.pid  # type: ignore[attr-defined]
     assert isinstance(pid, int)
     return pid
 

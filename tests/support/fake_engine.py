@@ -68,6 +68,7 @@ class FakeEngine:
         self.tree_fields: dict[str, Json] = {}
         """What /kv/tree tells besides rows: `enabled`, `roots`."""
         self.kv_header: str | None = "computed=5, device=64, host=16, disk=0"
+        self.num_hinted = 1
         self.url = ""
 
     def seen(self, what: str) -> list[Json]:
@@ -112,6 +113,8 @@ class FakeEngine:
             case "POST /kv/evict":
                 report = {"num_blocks": 7, "num_tokens": 112, "num_pinned_blocks": 2}
                 return web.json_response(report | {"dry_run": body["dry_run"]})
+            case "POST /kv/hint":
+                return web.json_response({"num_nodes": self.num_hinted})
             case "POST /kv/warm":
                 return await self._warm(request, body)
         return web.json_response({"error": {"message": f"no {what} here"}}, status=404)

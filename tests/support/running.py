@@ -19,11 +19,15 @@ START_TIMEOUT_S = 180.0
 class RunningGateway:
     """`openclaw-cache serve` as its own process.
 
-    Use as a context manager. `config` is written as YAML (JSON is YAML); the port is always a free one.
+    Use as a context manager. `config` is written as YAML (JSON is YAML); the port is a free one, a new one at each
+    start, unless `port` says which.
     """
 
-    def __init__(self, data_dir: Path, config: dict[str, Any], env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, config: dict[str, Any], env: dict[str, str] | None = None, *, port: int = 0
+    ) -> None:
         self.data_dir = data_dir
+        self.port = port
         # The default bound of 50 ms is for users; on a busy test machine it would open the circuit for nothing.
         self.config = config | {"store": {"timeout": "5s"} | config.get("store", {})}
         self.env = env or {}
@@ -36,10 +40,10 @@ class RunningGateway:
         file = self.data_dir.with_name(self.data_dir.name + ".yaml")
         file.write_text(json.dumps(self.config))
         (self.data_dir / "server.json").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "openclaw_cache", "serve", "--config", str(file), "--port", "0"]
+        command = [sys.executable, "-m", "openclaw_cache", "serve", "--config", str(file)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, "--data-dir", str(self.data_dir)],
+                [*command, "--port", str(self.port), "--data-dir", str(self.data_dir)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -136,6 +136,7 @@ def test_without_any_layer_the_documented_defaults_hold() -> None:
     assert settings.store.timeout == 0.05
     assert (settings.result_cache.max_memory, settings.result_cache.ttl) == (256_000_000, 86400)
     assert (settings.result_cache.sampled, settings.result_cache.tools) == ("cache", "bypass")
+    assert settings.result_cache.negative_ttl == 5
     (upstream,) = settings.upstreams
     assert (upstream.name, upstream.kind, upstream.model) == ("local", "embedded", "smollm2-135m")
 
@@ -170,7 +171,9 @@ def test_lists_mappings_and_null_are_written_in_yaml_in_the_environment() -> Non
 
 
 def test_the_commands_own_variables_are_no_settings() -> None:
-    env = {f"OPENCLAW_CACHE_{name}": "x" for name in ("URL", "ADMIN_KEY", "CONFIG", "TEST_DATA")}
+    env = {
+        f"OPENCLAW_CACHE_{name}": "x" for name in ("URL", "ADMIN_KEY", "KEY", "AGENT", "CONFIG", "TEST_DATA")
+    }
     load(None, env=env)
 
 
@@ -178,7 +181,7 @@ def test_every_setting_is_shown_and_what_is_shown_can_be_read_again(tmp_path: Pa
     known = load(None, env={}, overrides={"server.max_body": "1MiB", "result_cache.ttl": "1h30m"})
     shown = {field: value for field, value, _ in describe(known)}
     assert (shown["server.max_body"], shown["result_cache.ttl"]) == ("1MiB", "1h30m")
-    assert shown["result_cache.max_memory"] == "256MB"
+    assert (shown["result_cache.max_memory"], shown["memory.half_life"]) == ("256MB", "720h")
     env = {f"OPENCLAW_CACHE_{field.replace('.', '__').upper()}": value for field, value in shown.items()}
     assert load(None, env=env).settings == known.settings
 
@@ -231,6 +234,7 @@ def test_a_typo_on_the_command_line_names_the_field_and_the_nearest_right_one() 
         ("result_cache: {ttl: forever}", ["result_cache.ttl", "24h"]),
         ("result_cache: {ttl: .inf}", ["result_cache.ttl", "24h"]),
         ("result_cache: {tools: maybe}", ["result_cache.tools", "bypass"]),
+        ("result_cache: {negative_ttl: 2m}", ["result_cache.negative_ttl", "60"]),
         ("result_cache: {ignore: [temperature]}", ["result_cache.ignore"]),
         ("upstreams: []", ["upstreams", "at least one"]),
         ("upstreams: [{name: a, kind: openai}]", ["upstreams.0", "urls"]),

@@ -17,7 +17,7 @@ from openclaw_cache.errors import ConfigError
 
 @pytest.fixture
 def _all_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "_require", lambda _package, _remedy: None)
+    monkeypatch.setattr(choose, "_require", lambda *_: None)
 
 
 @pytest.mark.usefixtures("_all_packages")

@@ -259,7 +259,7 @@ async def test_a_reply_that_reaches_max_tokens_says_so_and_usage_adds_up(app: En
         "prompt_tokens": 1,
         "completion_tokens": 3,
         "total_tokens": 4,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
     }
 
 
@@ -272,16 +272,16 @@ async def test_a_web_page_may_not_ask_the_engine_behind_the_gateways_back(app: E
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_usage_counts_whole_cached_blocks_of_all_tiers_and_a_header_tells_them_apart(
+async def test_usage_counts_whole_blocks_that_were_cached_or_are_now_and_a_header_tells_the_tiers_apart(
     app: EngineApp, stream: bool
 ) -> None:
-    app.ready(SteppedEngine(reuse=Reuse(computed=5, device=64, host=32, disk=16, copied=3)))
+    app.ready(SteppedEngine(reuse=Reuse(computed=37, device=64, host=32, disk=16, copied=3, written=32)))
     answer = chat(app, max_tokens=1, stream=stream, stream_options={"include_usage": True})
     await answer.task
-    assert answer.headers["x-openclaw-kv"] == "computed=5, device=64, host=32, disk=16, copied=3"
+    assert answer.headers["x-openclaw-kv"] == "computed=37, device=64, host=32, disk=16, copied=3"
     body = answer.body.decode()
     usage = json.loads(body.split("data: ")[-2] if stream else body)["usage"]
-    assert usage["prompt_tokens_details"] == {"cached_tokens": 112}
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 112, "cache_write_tokens": 32}
 
 
 async def test_the_salt_and_no_store_of_a_request_reach_the_engine_and_a_wrong_salt_is_refused(

@@ -64,6 +64,38 @@ def test_the_last_token_is_computed_even_if_all_is_cached(make: Make) -> None:
     assert found(run) == (24, "VVVVVV")
 
 
+@pytest.mark.parametrize(
+    ("before", "prompt", "num_new"),
+    [
+        ([], A[:10], 2),  # blocks of 4: the last two tokens fill none
+        ([A[:10]], A, 4),
+        ([A], A, 0),  # its last block is computed from a copy, but the tree has it
+        ([A[:3]], A[:3] + Z[:4], 1),
+        ([A], A[:8] + Z, 6),
+    ],
+)
+def test_a_prompt_puts_into_the_cache_the_whole_blocks_that_it_lacked(
+    make: Make, before: list[list[int]], prompt: list[int], num_new: int
+) -> None:
+    site = make(host=0, disk=0)
+    for earlier in before:
+        site.serve(earlier)
+    run = begun(site.start(prompt))
+    while run.num_computed < len(prompt):  # in pieces that end within blocks
+        site.compute(run, min(3, len(prompt) - run.num_computed))
+        site.commit(run)
+    assert run.hold.num_new == num_new
+
+
+def test_of_two_prompts_that_compute_the_same_at_once_one_puts_it_into_the_cache(make: Make) -> None:
+    site = make(host=0, disk=0)
+    runs = [begun(site.start(A[:8])), begun(site.start(A[:8]))]
+    for run in runs:
+        site.compute(run)
+        site.commit(run)
+    assert [run.hold.num_new for run in runs] == [2, 0]
+
+
 def test_a_namespace_finds_nothing_of_another(make: Make) -> None:
     site = make(host=0, disk=0)
     site.serve(A, b"one")

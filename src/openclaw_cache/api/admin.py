@@ -11,6 +11,7 @@ import msgspec
 from prometheus_client import Metric
 
 from openclaw_cache import __version__
+from openclaw_cache.api.agents.admin import MemoryAdmin
 from openclaw_cache.api.auth import Authenticator
 from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.order import decode_order
@@ -30,8 +31,11 @@ class EvictOrder(msgspec.Struct, forbid_unknown_fields=True):
 
     pattern: Annotated[str, msgspec.Meta(max_length=4096)]
     """Bounded, because it is compiled beside the event loop's other work."""
-    type: Literal["result", "semantic", "kv", "all"] = "result"
+    type: Literal["result", "semantic", "kv", "memory", "all"] = "result"
+    """`all` are the caches: what agents remember goes with `memory` only."""
     namespace: str | None = None
+    agent: str | None = None
+    """Only of this agent's memory."""
     dry_run: bool = False
     pinned: bool = False
     """Whether pins of matching prefixes end too."""
@@ -63,8 +67,10 @@ class Admin:
         authenticator: Authenticator,
         book: SavingsBook,
         semantic: SemanticAdmin,
+        memory: MemoryAdmin,
     ) -> None:
         self._semantic = semantic
+        self._memory = memory
         self._gateway = gateway
         self._store = store
         self._embedded = embedded
@@ -100,6 +106,7 @@ class Admin:
         self._num_evictions_seen = stats.num_evictions
         metrics.evictions.labels("result", "space").inc(new)
         self._semantic.refresh_gauges(metrics)
+        self._memory.refresh_gauges(metrics)
 
     async def _evict(self, order: EvictOrder) -> Json:
         if not order.pattern:
@@ -108,11 +115,19 @@ class Admin:
             )
         if order.type == "semantic":
             self._semantic.require()
-        if order.pinned and order.type in ("result", "semantic"):
+        if order.pinned and order.type not in ("kv", "all"):
             raise RequestError(
                 400, "pinned: only KV can be pinned: use it with type kv or all", param="pinned"
             )
+        if order.agent is not None and order.type != "memory":
+            raise RequestError(
+                400, "agent: only memory is an agent's: use it with type memory", param="agent"
+            )
         report: dict[str, Json] = {"type": order.type, "dry_run": order.dry_run}
+        if order.type == "memory":
+            return report | await self._memory.evict(
+                order.pattern, order.namespace, order.agent, dry_run=order.dry_run
+            )
         if order.type == "kv":
             self._kv.require_any()
         elif (fault := self._store_fault()) is not None:
@@ -207,6 +222,7 @@ class Admin:
                 "memory": msgspec.to_builtins(stats),
             },
             "semantic_cache": self._semantic.status(),
+            "memory": self._memory.status(),
             "store": await self._store_status(),
         }  # fmt: skip
 

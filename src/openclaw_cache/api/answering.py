@@ -56,7 +56,7 @@ class Answering:
                 first_byte_at, error = relay.first_byte_at, answer.reader.flight.error
         except RequestError as e:
             error, status = e, e.status
-            extra = [(b"cache-status", outcome.cache_status.encode())] if outcome else []
+            extra = [] if outcome is None else _told(outcome)
             if e.code == "not_cached":
                 extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
             await send_error(send, e, dialect.error_body(e), own_id, extra)
@@ -108,17 +108,19 @@ def _own_headers(answer: Following, own_id: str) -> Callable[[], Headers]:
         leads = answer.outcome.outcome != "collapsed"
         if leads and answer.reader.flight.recorder.stored and not answer.request.stream:
             text += "; stored"
-        return [(b"cache-status", text.encode()), (b"x-request-id", own_id.encode())]
+        return [*_told(answer.outcome, text), (b"x-request-id", own_id.encode())]
 
     return made
+
+
+def _told(outcome: Outcome, cache_status: str | None = None) -> Headers:
+    """What the cache had to do with a reply, and how old that is where it is not new."""
+    told = [(b"cache-status", (cache_status or outcome.cache_status).encode())]
+    return told if outcome.age_s is None else [*told, (b"age", b"%d" % outcome.age_s)]
 
 
 async def _send_ready(send: Send, answer: Ready, own_id: str) -> None:
     outcome = answer.outcome
     headers: Headers = [_EVENTS, _NO_CACHE] if outcome.stream else [JSON]
-    headers += [
-        (b"cache-status", outcome.cache_status.encode()),
-        (b"age", b"%d" % (outcome.age_s or 0)),
-        (b"x-request-id", own_id.encode()),
-    ]
+    headers += [*_told(outcome), (b"x-request-id", own_id.encode())]
     await send_body(send, 200, headers, answer.body)

@@ -1,4 +1,4 @@
-"""The description of our HTTP surface (OpenAPI 3.1), kept as data beside this file."""
+"""The description of our HTTP surface (OpenAPI 3.1): data beside this file, and what agents' part says of itself."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from importlib import resources
 import orjson
 
 from openclaw_cache import __version__
+from openclaw_cache.api.agents import described
 
 
 @functools.cache
 def document() -> bytes:
     """The document as JSON, with this version's number."""
     text = resources.files(__package__).joinpath("openapi.json").read_bytes()
-    described = orjson.loads(text)
-    described["info"]["version"] = __version__
-    return orjson.dumps(described)
+    told = orjson.loads(text)
+    told["info"]["version"] = __version__
+    told["tags"].append(described.TAG)
+    told["paths"] |= described.paths()
+    components = told["components"]
+    components["schemas"] |= described.schemas()
+    components["parameters"] |= described.parameters()
+    components["responses"] |= described.responses()
+    return orjson.dumps(told)

@@ -21,7 +21,7 @@ def decode_order(raw: bytes, kind: type[_T]) -> _T:
     except msgspec.DecodeError as e:
         known = [f.name for f in msgspec.structs.fields(kind)]
         message = str(e)
-        if "unknown field" in message:
+        if "unknown field" in message and " - at `$" not in message:  # else it is a field of something inside
             wrong = message.split("`")[1]
             near = difflib.get_close_matches(wrong, known, n=1)
             message += f": did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"

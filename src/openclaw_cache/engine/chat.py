@@ -69,7 +69,8 @@ class Work:
 class Reuse:
     """Where the KV of a prompt's tokens came from, in tokens; whole blocks count for the tier they lay in.
 
-    `copied` tokens are the beginning of a block that another prompt shares only in part.
+    `copied` tokens are the beginning of a block that another prompt shares only in part. `written` is no source: so
+    many tokens, in whole blocks, are in the cache now and were not before.
     """
 
     computed: int = 0
@@ -77,6 +78,7 @@ class Reuse:
     host: int = 0
     disk: int = 0
     copied: int = 0
+    written: int = 0
 
     @property
     def num_cached(self) -> int:

@@ -112,4 +112,5 @@ class Sequence:
             host=num_by_tier[Tier.HOST],
             disk=num_by_tier[Tier.DISK],
             copied=self.hold.num_cached - sum(num_by_tier.values()),
+            written=self.hold.num_new * block_tokens,
         )

@@ -53,7 +53,10 @@ class Tally:
             "prompt_tokens": self.num_prompt_tokens,
             "completion_tokens": self.num_completion_tokens,
             "total_tokens": self.num_prompt_tokens + self.num_completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": self.reuse.num_cached},
+            "prompt_tokens_details": {
+                "cached_tokens": self.reuse.num_cached,
+                "cache_write_tokens": self.reuse.written,
+            },
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from openclaw_cache.dialects.dialect import Vendor
@@ -13,6 +13,7 @@ from openclaw_cache.gateway.cache_hints import RoutingKeys, hinted
 from openclaw_cache.gateway.call import Call, Outcome
 from openclaw_cache.gateway.kv_salt import HEADER as SALT_HEADER
 from openclaw_cache.gateway.kv_salt import KvSalt
+from openclaw_cache.gateway.session_prompts import SessionPrompt, SessionPrompts
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.gateway.upstream_reply import UpstreamReply, with_body
 from openclaw_cache.types import Json, Namespace
@@ -36,12 +37,14 @@ class Dispatch:
         kv_salt: Namespaces as embedded engines know them.
         routing_keys: Conversations as providers that cache prompts know them.
         credential_namespace: The namespace of a client whose own credentials go upstream.
+        session_prompts: Keeps what sessions ask of embedded engines, for hints.
     """
 
     upstreams: Sequence[Upstream]
     kv_salt: KvSalt
     routing_keys: RoutingKeys
     credential_namespace: Callable[[bytes], Namespace]
+    session_prompts: SessionPrompts = field(default_factory=SessionPrompts)
 
     def candidates(self, model: str, api: str, vendor: Vendor, call: Call | None = None) -> list[Upstream]:
         """Those that serve `model` through `api` (a dialect's name), the ones that are up first; never empty.
@@ -95,13 +98,17 @@ class Dispatch:
         raw: bytes,
         is_repeatable: bool,
         answered_by: Callable[[str], None],
+        waits: bool = True,
     ) -> Callable[[], Awaitable[UpstreamReply]]:
-        """The call of a flight: asks the first upstream, and the others where that could not have answered."""
+        """The call of a flight: asks the first upstream, and the others where that could not have answered.
+
+        `waits`: whether an upstream that refuses may be asked again after a pause.
+        """
 
         async def send() -> UpstreamReply:
             for upstream in upstreams[:-1]:
                 try:
-                    reply = await self._ask(call, upstream, outcome, body, raw, is_repeatable=is_repeatable)
+                    reply = await ask(upstream)
                 except RequestError as e:
                     if e.code not in (_LOST if is_repeatable else _UNTAKEN):
                         raise
@@ -110,7 +117,10 @@ class Dispatch:
                     return took(reply, upstream)
                 reply.close()
             last = upstreams[-1]
-            return took(await self._ask(call, last, outcome, body, raw, is_repeatable=is_repeatable), last)
+            return took(await ask(last), last)
+
+        def ask(upstream: Upstream) -> Awaitable[UpstreamReply]:
+            return self._ask(call, upstream, outcome, body, raw, is_repeatable=is_repeatable, waits=waits)
 
         def took(reply: UpstreamReply, upstream: Upstream) -> UpstreamReply:
             answered_by(upstream.name)
@@ -128,16 +138,23 @@ class Dispatch:
         raw: bytes,
         *,
         is_repeatable: bool,
+        waits: bool,
     ) -> UpstreamReply:
         headers = header_rules.outgoing(call.headers, with_credentials=forwards_credentials(call, upstream))
         headers.append(("x-request-id", call.request_id))
         if upstream.pod is not None:
-            headers.append((SALT_HEADER, self.kv_salt.of(outcome.namespace)))
+            salt = self.kv_salt.of(outcome.namespace)
+            headers.append((SALT_HEADER, salt))
+            if session := outcome.identity.session:
+                # By the namespace of the client's key, under which its hints will come.
+                self.session_prompts.note(call.namespace, session, SessionPrompt(upstream.name, salt, raw))
         if upstream.cache_hints == "auto":
             key_of = self.routing_keys.of(outcome.namespace)
             raw = hinted(raw, body(), call.dialect.name, outcome.identity.session, key_of)
         query = call.query.decode("latin-1")
-        reply = await upstream.send("POST", call.path, query, headers, raw, repeatable=is_repeatable)
+        reply = await upstream.send(
+            "POST", call.path, query, headers, raw, repeatable=is_repeatable, waits=waits
+        )
         return with_body(reply, upstream.name)
 
 

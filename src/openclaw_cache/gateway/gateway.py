@@ -25,9 +25,11 @@ from openclaw_cache.gateway.flights import Flights
 from openclaw_cache.gateway.identity import identify
 from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.gateway.keys import Keys
+from openclaw_cache.gateway.negative_step import NegativeStep, request_name
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan, restricted
-from openclaw_cache.gateway.reading import Readings
+from openclaw_cache.gateway.reading import Reading, Readings
 from openclaw_cache.gateway.recorder import Recorder
+from openclaw_cache.gateway.same_run import run_of
 from openclaw_cache.gateway.semantic.look import Asking, Look
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
 from openclaw_cache.gateway.upstream import Upstream
@@ -35,7 +37,7 @@ from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.result.key import decode
 from openclaw_cache.result.versions import Epochs
-from openclaw_cache.types import CacheKey, Entry, Json, Namespace
+from openclaw_cache.types import CacheKey, Entry, Identity, Json, Namespace
 
 if TYPE_CHECKING:
     from openclaw_cache.gateway.semantic.step import SemanticStep
@@ -55,6 +57,7 @@ class Gateway:
     readings: Readings
     metrics: Metrics
     inflight: InFlightBytes
+    negative: NegativeStep
     ttl_s: float = 86400.0
     store_timeout_s: float = 0.05
     """The most that the store may cost one request, all questions to it together."""
@@ -119,11 +122,11 @@ class Gateway:
             )
             look = await self._by_meaning(asking, key, is_joinable=planned.joinable)
         if look.entry is not None and (body_out := _wire_form(look.entry, request, call.dialect)) is not None:
-            self._verify(call, upstreams, request, value, key, planned, outcome, look)
+            self._verify(call, upstreams, reading, value, key, planned, outcome, look)
             return self._hit(look.entry, body_out, outcome, look)
         if control.only_if_cached:
             raise _not_cached()
-        return self._follow(call, upstreams, request, value, key, planned, outcome, look)
+        return self._follow(call, upstreams, reading, value, key, planned, outcome, look)
 
     async def _by_meaning(self, asking: Asking, key: CacheKey, *, is_joinable: bool) -> Look:
         """Look for the reply to a question that means the same; not where the very same is in the air already."""
@@ -135,7 +138,7 @@ class Gateway:
         self,
         call: Call,
         upstreams: Sequence[Upstream],
-        request: Request,
+        reading: Reading,
         value: dict[str, Json] | None,
         key: CacheKey | None,
         planned: Cacheable | Bypass,
@@ -146,7 +149,7 @@ class Gateway:
         semantic = self.semantic
         if semantic is None or not semantic.verifier.takes(look, is_free=is_free(call, upstreams[0])):
             return
-        following = self._follow(call, upstreams[:1], request, value, key, planned, replace(outcome), look)
+        following = self._follow(call, upstreams[:1], reading, value, key, planned, replace(outcome), look)
         semantic.verifier.verify(following, look)
 
     async def _lookup(
@@ -200,6 +203,7 @@ class Gateway:
         # are looked up, and nobody may join it, since the model that will have answered is not known yet.
         self.outdated_at[model] = time.monotonic()
         self.flights.close()
+        self.negative.failures.clear()
         self.on_invalidate()
         names |= await self.cache.requested_as(model)
         durable = True
@@ -212,7 +216,7 @@ class Gateway:
         self,
         call: Call,
         upstreams: Sequence[Upstream],
-        request: Request,
+        reading: Reading,
         value: dict[str, Json] | None,
         key: CacheKey | None,
         planned: Cacheable | Bypass,
@@ -220,12 +224,12 @@ class Gateway:
         look: Look,
     ) -> Following:
         """Join the flight of an identical request, or start one."""
-        dialect, upstream = call.dialect, upstreams[0]
-        joinable = key is not None and isinstance(planned, Cacheable) and planned.joinable
-        joined = self.flights.find(key) if joinable and key is not None else None
+        dialect, upstream, request = call.dialect, upstreams[0], reading.request
+        air_key = self._air_key(call, upstream, reading, key, planned, outcome.identity)
+        joined = self.flights.find(air_key) if air_key is not None else None
         if joined is not None and _tells_usage_to(joined, request):
             outcome.outcome = "collapsed"
-            outcome.cache_status = f"{CACHE_NAME}; fwd=miss; collapsed"
+            outcome.cache_status += "; collapsed"
             return Following(outcome, joined.join(), request, dialect)
 
         @functools.cache
@@ -234,37 +238,80 @@ class Gateway:
             return value if value is not None else decode(call.raw).value
 
         asks_usage = request.stream and not request.include_usage and upstream.ask_usage and planned.writes
-        recorder = Recorder(
+        has_usage = asks_usage or request.include_usage
+        recorder = self._recorder(call, upstream, request, key, planned, outcome, look, body, has_usage)
+
+        def sender(waits: bool) -> Callable[[], Awaitable[Source]]:
+            return self.dispatch.sender(
+                call,
+                upstreams,
+                outcome,
+                body=body,
+                raw=dialect.ask_usage(call.raw, body()) if asks_usage else call.raw,
+                is_repeatable=not request.state,
+                answered_by=recorder.answered_by,
+                waits=waits,
+            )
+
+        @functools.cache
+        def name() -> bytes:
+            return request_name(self.dispatch.client(call), upstream.name, call, reading.body_hash)
+
+        send = self.negative.guarded(call, name, outcome, sender)
+        flight = self._launch(send, recorder, air_key, streamed=request.stream)
+        return Following(outcome, flight.join(), request, dialect)
+
+    def _recorder(
+        self,
+        call: Call,
+        upstream: Upstream,
+        request: Request,
+        key: CacheKey | None,
+        planned: Cacheable | Bypass,
+        outcome: Outcome,
+        look: Look,
+        body: Callable[[], dict[str, Json]],
+        has_usage_event: bool,
+    ) -> Recorder:
+        """What a flight's reply is judged and kept by."""
+        return Recorder(
             cache=self.cache if planned.writes else None,
             key=key,
             namespace=outcome.namespace,
             upstream=upstream.name,
-            dialect=dialect,
+            dialect=call.dialect,
             request=request,
-            prompt=lambda: dialect.prompt_text(body()),
+            prompt=lambda: call.dialect.prompt_text(body()),
             ttl_s=self.ttl_s,
             wall=self.wall,
             asked_at=self.wall(),
             metrics=self.metrics,
-            has_usage_event=asks_usage or request.include_usage,
+            has_usage_event=has_usage_event,
             request_bytes=len(call.raw),
             own_engine=upstream.pod is not None,
             outdated_at=self.outdated_at,
             is_same_model=upstream.identity_check(),
             look=look,
-            on_stored=self._learning(look, dialect),
+            on_stored=self._learning(look, call.dialect),
         )
-        send = self.dispatch.sender(
-            call,
-            upstreams,
-            outcome,
-            body=body,
-            raw=dialect.ask_usage(call.raw, body()) if asks_usage else call.raw,
-            is_repeatable=not request.state,
-            answered_by=recorder.answered_by,
-        )
-        flight = self._launch(send, recorder, key if joinable else None, streamed=request.stream)
-        return Following(outcome, flight.join(), request, dialect)
+
+    def _air_key(
+        self,
+        call: Call,
+        upstream: Upstream,
+        reading: Reading,
+        key: CacheKey | None,
+        planned: Cacheable | Bypass,
+        identity: Identity,
+    ) -> CacheKey | None:
+        """Under which this request may lead or follow a flight; None where it must have one of its own."""
+        if isinstance(planned, Cacheable):
+            return key if planned.joinable else None
+        run = run_of(call, reading, planned, identity)
+        if not run:
+            return None
+        # The reply of such a flight is not put together, so its bytes must be equal, not only its value.
+        return CacheKey(request_name(self.dispatch.client(call), upstream.name, call, b"", *run))
 
     def _learning(self, look: Look, dialect: Dialect) -> Callable[[bytes], None]:
         """What is learnt from a reply to a question that something stored was near to."""

@@ -16,6 +16,7 @@ from openclaw_cache.types import Json
 CONNECT_TIMEOUT_S: Final = 2.0
 READ_TIMEOUT_S: Final = 10.0
 EVICT_TIMEOUT_S: Final = 60.0
+HINT_TIMEOUT_S: Final = 2.0
 WARM_IDLE_S: Final = 600.0
 """The longest that one prompt of a warm-up may take."""
 
@@ -87,6 +88,12 @@ class KvPod:
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=WARM_IDLE_S)
         async with self._asked("POST", "/kv/warm", timeout, order) as response:
             yield self._lines(response)
+
+    async def hint(self, prompt: Json, known: str, *, salt: str) -> dict[str, Json]:
+        """Say what is known of the next call of the conversations that begin with `prompt`: tool, idle or ended."""
+        return await self._call(
+            "POST", "/kv/hint", HINT_TIMEOUT_S, {"prompt": prompt, "hint": known, "salt": salt}
+        )
 
     async def aclose(self) -> None:
         """Close the client and its connections."""

@@ -179,7 +179,7 @@ def plan(request: Request, reason: Reason | None, control: Control) -> Cacheable
         return Bypass(Reason.NO_STORE, reads=not control.no_cache)
     if control.no_cache:
         return Bypass(Reason.NO_CACHE, writes=True)
-    return _ALONE if _is_sampled(request) else _SHARED
+    return _ALONE if is_sampled(request) else _SHARED
 
 
 def body_reason(
@@ -211,7 +211,7 @@ def _request_reason(request: Request, policy: Policy) -> Reason | None:
         return Reason.N
     if request.has_tools and policy.tools == "bypass":
         return Reason.TOOLS
-    return Reason.SAMPLED if policy.sampled == "bypass" and _is_sampled(request) else None
+    return Reason.SAMPLED if policy.sampled == "bypass" and is_sampled(request) else None
 
 
 _UNKEYABLE: Final = {
@@ -219,6 +219,6 @@ _UNKEYABLE: Final = {
 }
 
 
-def _is_sampled(request: Request) -> bool:
+def is_sampled(request: Request) -> bool:
     """Whether the caller asked for chance: a temperature that is not 0 (nor absent), and no seed."""
     return request.temperature is not None and request.temperature != 0 and request.seed is None

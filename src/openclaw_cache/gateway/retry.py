@@ -35,12 +35,14 @@ class Tries:
         num_pods: Each pod may be found out of reach once, whatever `retries` says.
         repeatable: Whether the call leaves nothing behind upstream, so that computing it twice does no harm.
         is_engine: It goes to an embedded engine. What that had computed dies with it.
+        waits: Whether a pod that refuses it may be asked again after a pause.
     """
 
     retries: int
     num_pods: int = 1
     repeatable: bool = True
     is_engine: bool = False
+    waits: bool = True
     num_repeats: int = 0
     num_failures: int = 0
     was_stale: bool = False
@@ -62,7 +64,7 @@ class Tries:
         429 and 503 refuse a call: nothing was computed. 502 and 504 may come from a proxy whose pod goes on.
         """
         if status in (429, 503):
-            pause_s = 0.0 if has_other else _asked_pause_s(retry_after)
+            pause_s = 0.0 if has_other else _asked_pause_s(retry_after) if self.waits else None
         elif status in (502, 504) and self.repeatable and has_other:
             pause_s = 0.0
         else:

@@ -156,12 +156,14 @@ class Upstream:
         body: bytes | None,
         *,
         repeatable: bool = True,
+        waits: bool = True,
     ) -> UpstreamReply:
         """Send one request; returns when the reply's head has come.
 
         It may be sent again, to another pod where there is one, as `retry.Tries` allows: where nothing can have
         been computed, and, if it is `repeatable` (it leaves nothing behind upstream), where a pod failed and
-        another one is left. When all that is over without success, the last reply that came is the client's.
+        another one is left. A pod that refuses is asked again after a pause only if it `waits`. When all that is over
+        without success, the last reply that came is the client's.
 
         Raises:
             RequestError: 502 unreachable, broken or a redirect, 503 embedded model not ready, 504 too slow.
@@ -171,7 +173,7 @@ class Upstream:
             f"{path}?{query}" if query else path,
             self._headers(headers),
             body,
-            Tries(self.retries, len(self._pods), repeatable, self.pod is not None),
+            Tries(self.retries, len(self._pods), repeatable, self.pod is not None, waits),
         )
         kept: UpstreamReply | None = None
         try:

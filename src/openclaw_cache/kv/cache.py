@@ -233,6 +233,7 @@ class PrefixCache:
             cost_s=len(tokens) * self.prefill_s_per_token,
             tail=int(hold.table[num_whole]) if num_left else NOWHERE,
         )
+        hold.num_new += int(np.isin(table[len(hold.tiers) :], done.adopted).sum())
         self.device.share(done.adopted)
         self.device.release(done.released)
         is_other = done.blocks != table

@@ -28,6 +28,7 @@ class Hold:
         is_lossy: whether some of its KV went through a lossy codec, so that what is computed on it is a variant.
         is_volatile: whether its KV must stay in memory.
         num_committed: tokens that the tree knows of.
+        num_new: whole blocks that the tree has since this hold put them there.
         num_saved: leading blocks that have been handed to the tiers below.
         num_uncounted: tokens whose look-up is not counted yet, as it is open what came of it.
         loads: transfers into its blocks that are not settled yet, each with the place of its first block.
@@ -37,7 +38,7 @@ class Hold:
 
     __slots__ = (
         "_table", "is_lossy", "is_volatile", "keys", "loads", "node", "num_blocks", "num_cached", "num_committed",
-        "num_saved", "num_uncounted", "salt", "spoiled", "tiers",
+        "num_new", "num_saved", "num_uncounted", "salt", "spoiled", "tiers",
     )  # fmt: skip
 
     def __init__(self, salt: bytes, table: Int32s, node: Node, *, is_volatile: bool) -> None:
@@ -48,6 +49,7 @@ class Hold:
         self.num_cached = 0
         self.tiers: NDArray[np.int8] = np.empty(0, np.int8)
         self.num_committed = 0
+        self.num_new = 0
         self.num_saved = 0
         self.num_uncounted = 0
         self.loads: list[tuple[int, Load]] = []

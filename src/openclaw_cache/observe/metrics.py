@@ -33,6 +33,7 @@ SOURCES = ("computed", "device", "host", "disk")
 DEGRADED = (
     "store_unavailable", "store_full", "entry_corrupt", "entry_key_unknown", "write_overflow",
     "epoch_unknown", "kv_host", "kv_disk", "embedding", "embedding_slow", "semantic", "judge",
+    "memory_store", "memory_vectors", "memory_embedding",
 )  # fmt: skip
 
 
@@ -129,6 +130,11 @@ class Metrics:
         self.upstream_retries = Counter(
             "openclaw_cache_upstream_retries", "Upstream calls repeated before any byte came.", registry=r
         )
+        self.negative_hits = Counter(
+            "openclaw_cache_negative_hits",
+            "Requests answered with the failure that the same one had a moment ago.",
+            registry=r,
+        )
         self.screened = Counter(
             "openclaw_cache_screened",
             "Replies in which, or in whose prompts, secrets or personal data were found, and what was done.",
@@ -189,6 +195,8 @@ class Metrics:
         self.result_lookup_seconds = self.lookup_seconds.labels("result")
         self.result_update_seconds = self.update_seconds.labels("result")
         self.semantic_lookup_seconds = self.lookup_seconds.labels("semantic")
+        self.memory_lookup_seconds = self.lookup_seconds.labels("memory")
+        self.memory_update_seconds = self.update_seconds.labels("memory")
         self.result_saved_tokens = self.saved_tokens.labels("result")
         self.saved_tokens_by = {
             "exact": self.result_saved_tokens,

@@ -8,6 +8,7 @@ from openclaw_cache.settings.caches import (
     ScreenRule,
 )
 from openclaw_cache.settings.fields import NAME_PATTERN
+from openclaw_cache.settings.memory import MemorySettings, RecallSettings, RerankSettings
 from openclaw_cache.settings.semantic import (
     DOMAIN_PATTERN,
     DomainSettings,
@@ -26,6 +27,9 @@ __all__ = [
     "Budgets",
     "DomainSettings",
     "KvCacheSettings",
+    "MemorySettings",
+    "RecallSettings",
+    "RerankSettings",
     "ResultCacheSettings",
     "SavingsSettings",
     "ScreenRule",

@@ -34,6 +34,7 @@ class ResultCacheSettings(Section):
     enabled: bool = True
     max_memory: Size = Field(256 * 10**6, ge=0)
     ttl: Duration = Field(86400.0, gt=0, le=MOST_TTL_S)
+    negative_ttl: Duration = Field(5.0, ge=0, le=60)
     sampled: Literal["cache", "bypass"] = "cache"
     tools: Literal["bypass", "cache"] = "bypass"
     ignore: list[Literal["user", "metadata"]] = []

@@ -6,6 +6,7 @@ from pydantic import Field, field_validator
 
 from openclaw_cache.settings.caches import KvCacheSettings, ResultCacheSettings, SavingsSettings
 from openclaw_cache.settings.fields import Section
+from openclaw_cache.settings.memory import MemorySettings
 from openclaw_cache.settings.semantic import SemanticCacheSettings
 from openclaw_cache.settings.server import Server, StoreSettings
 from openclaw_cache.settings.upstream import UpstreamSettings
@@ -22,6 +23,7 @@ class Settings(Section):
     result_cache: ResultCacheSettings = ResultCacheSettings()
     semantic_cache: SemanticCacheSettings = SemanticCacheSettings()
     kv_cache: KvCacheSettings = KvCacheSettings()
+    memory: MemorySettings = MemorySettings()
     savings: SavingsSettings = SavingsSettings()
 
     @field_validator("upstreams")

@@ -1,0 +1,1 @@
+"""What an agent's host asks of its memory: everything under `/v1/agents`."""

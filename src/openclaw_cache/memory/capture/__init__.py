@@ -1,0 +1,1 @@
+"""What of a conversation is worth remembering, found by rules without a model. Pure."""

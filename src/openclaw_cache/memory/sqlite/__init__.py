@@ -1,0 +1,1 @@
+"""One agent's store in one SQLite file: `store.SqliteStore`."""
