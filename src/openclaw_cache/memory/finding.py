@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from openclaw_cache.errors import EmbeddingError
 from openclaw_cache.memory.capture.sameness import is_same
-from openclaw_cache.memory.context.host import text_parts
+from openclaw_cache.memory.content import text_parts
 from openclaw_cache.memory.passages import split
 from openclaw_cache.memory.record import Filter, RecalledItem
 from openclaw_cache.memory.retrieval.block import Noted, render

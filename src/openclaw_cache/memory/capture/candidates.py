@@ -14,9 +14,9 @@ from openclaw_cache.memory.capture.reading import plain, read
 from openclaw_cache.memory.capture.sameness import normal
 from openclaw_cache.memory.capture.secret_text import has_secret
 from openclaw_cache.memory.capture.sentences import Sentence, sentences
+from openclaw_cache.memory.content import text_parts
 from openclaw_cache.memory.forgetting import REDACTED
 from openclaw_cache.memory.record import Message
-from openclaw_cache.types import Json
 
 MOST: Final = 10
 """So many of one turn; the first ones."""
@@ -63,7 +63,7 @@ def candidates(messages: Sequence[Message], now: float) -> list[Candidate]:
         if message.role != "user":
             continue
         at = message.at if 0 < message.at <= now else now
-        for text in _texts(message.content):
+        for text in text_parts(message.content):
             for said in _said(text):
                 if len(found) < MOST:
                     found.setdefault(
@@ -79,17 +79,6 @@ class _Said:
     kind: str
     slot: str | None
     tags: tuple[str, ...] = ()
-
-
-def _texts(content: Json) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list):
-        return []
-    parts = [
-        part for part in content if isinstance(part, dict) and part.get("type") in {"text", "input_text"}
-    ]
-    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
 
 
 def _said(text: str) -> Iterator[_Said]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_cache.errors import MemoryStoreError
+from openclaw_cache.memory.content import text_parts
 from openclaw_cache.memory.context import sessions
 from openclaw_cache.memory.context.assembling import Insertion, Plan, owners, plan, share_of
 from openclaw_cache.memory.context.history import History, read
-from openclaw_cache.memory.context.host import HostMessage, as_message, is_logged, text_of, text_parts
+from openclaw_cache.memory.context.host import HostMessage, as_message, is_logged, text_of
 from openclaw_cache.memory.context.identity import is_timed, message_ids, recall_id, turn_id
 from openclaw_cache.memory.context.prompts import is_internal, is_machine_session, is_wake, query_of
 from openclaw_cache.memory.context.reconciling import reconciled_key

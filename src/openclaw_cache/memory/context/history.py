@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from openclaw_cache.memory.content import text_parts
 from openclaw_cache.memory.context import sessions
 from openclaw_cache.memory.context.assembling import Place, decided, emptied, last_id
-from openclaw_cache.memory.context.host import HostMessage, text_parts
+from openclaw_cache.memory.context.host import HostMessage
 from openclaw_cache.memory.context.identity import message_ids, part_id, recall_id
 from openclaw_cache.memory.context.reconciling import addition, is_reconcilable, texts_added, unlogged
 from openclaw_cache.memory.record import Recall, Turn

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from openclaw_cache.memory.content import text_parts
 from openclaw_cache.memory.nesting import flat
 from openclaw_cache.memory.record import Message
 from openclaw_cache.types import Json
@@ -35,18 +36,6 @@ class HostMessage(msgspec.Struct, frozen=True, rename="camel"):
     def is_recall(self) -> bool:
         """Whether it is one that we inserted."""
         return self.idempotency_key is not None and self.idempotency_key.startswith(RECALL_KEY)
-
-
-def text_parts(content: Json) -> list[str]:
-    """The texts of a content, in order: itself, or its parts of type `text`."""
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list):
-        return []
-    texts = (
-        p.get("text") for p in content if isinstance(p, dict) and p.get("type") in ("text", "input_text")
-    )
-    return [text for text in texts if isinstance(text, str)]
 
 
 def text_of(message: HostMessage) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from openclaw_cache.memory.context.host import HostMessage, as_message, is_logged, text_of, text_parts
+from openclaw_cache.memory.content import text_parts
+from openclaw_cache.memory.context.host import HostMessage, as_message, is_logged, text_of
 from openclaw_cache.memory.context.identity import is_timed, turn_id
 from openclaw_cache.memory.context.prompts import is_wake
 from openclaw_cache.memory.record import Turn

@@ -170,7 +170,7 @@ class Database:
         try:
             yield
             self.run("RELEASE part" if is_part else "COMMIT")
-        except BaseException:
+        except BaseException:  # an interrupt too: whatever ends it, nothing of it may stay; raised again
             if self._is_in_transaction():  # a full disk may have ended it already
                 for statement in ("ROLLBACK TO part", "RELEASE part") if is_part else ("ROLLBACK",):
                     self.run(statement)
