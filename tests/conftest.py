@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from openclaw_cache.engine.convert import converted
 from openclaw_cache.engine.source import require_extras, resolve
@@ -14,6 +15,11 @@ from openclaw_cache.errors import ConfigError
 
 # Before any test imports torch: its waiting threads must not spin beside the servers under test.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# In a fresh checkout the first property test also waits until Hypothesis has read our sources for constants and made
+# its tables of Unicode: a second or two, which it would take for slow input.
+settings.register_profile("openclaw-cache", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("openclaw-cache")
 
 _REPO = Path(__file__).resolve().parent.parent
 

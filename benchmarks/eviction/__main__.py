@@ -13,14 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.eviction.bounds import belady, infinite
-from benchmarks.eviction.replay import replay
-from benchmarks.eviction.traces import TRACES, Trace, data_folder
+from benchmarks.eviction.traces import SHARES, TRACES, data_folder
 
 from openclaw_cache.kv.eviction import POLICIES
+from openclaw_cache.simulation.bounds import belady, infinite
+from openclaw_cache.simulation.replay import replay
+from openclaw_cache.simulation.trace import Trace
 
 _HEADER = (
     "trace",
@@ -64,8 +66,10 @@ def main() -> None:
 def measure(name: str, trace: Trace) -> Iterator[dict[str, object]]:
     """The figures of a trace, one row per capacity."""
     top = infinite(trace).hit_ratio
-    for capacity in trace.capacities:
-        outcomes = {policy: replay(trace, capacity, make()) for policy, make in POLICIES.items()}
+    for capacity in (max(1, round(share * trace.num_blocks)) for share in SHARES[name]):
+        outcomes = {
+            policy: replay(trace, capacity, make(), time.perf_counter) for policy, make in POLICIES.items()
+        }
         yield {
             "trace": name,
             "num_blocks": capacity,

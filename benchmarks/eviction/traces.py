@@ -1,14 +1,12 @@
 """The traces: prompts as paths of block ids, with the time of each.
 
-A block id stands for the block and all that is before it, so equal ids are equal prefixes. Every trace comes
-in two halves that share no conversation: one to tune on, one to report. The data folder's README names the
-sources and licences.
+Every trace comes in two halves that share no conversation: one to tune on, one to report. The data folder's README
+names the sources and licences.
 """
 
 from __future__ import annotations
 
 import gzip
-import heapq
 import importlib.util
 import json
 import os
@@ -16,42 +14,23 @@ import random
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openclaw_cache.kv.rhythm import Hint
+from openclaw_cache.simulation.forms import coding
+from openclaw_cache.simulation.forms import mooncake as mooncake_form
+from openclaw_cache.simulation.interleave import interleave
+from openclaw_cache.simulation.request import Request
+from openclaw_cache.simulation.trace import Trace, collected
 
 Half = Literal["tune", "report", "whole"]
 
 _TEXT_BLOCK = 16
-_MAX_GAP_S = 600.0
-_PAUSE_S = 60.0
-_START_S = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A prompt: when it came (s), the ids of its blocks (int32 [n]), its length, how its reply will end."""
-
-    at: float
-    ids: NDArray[np.int32]
-    num_tokens: int
-    hint: Hint = Hint.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Requests in order of time, the tokens of a block, and capacities (blocks) to try."""
-
-    requests: list[Request]
-    block_tokens: int
-    num_blocks: int
-    capacities: list[int]
 
 
 def data_folder() -> Path:
@@ -72,12 +51,13 @@ def loader(folder: Path) -> ModuleType:
 
 def mooncake(folder: Path, half: Half) -> Trace:
     """Chat and tools of a public service; a conversation is known by its second block."""
-    rows = (
-        (row["t"], tuple(row["hash_ids"]), row["input_length"])
-        for row in loader(folder).mooncake("conversation")
-        if _is_in(half, str(row["hash_ids"][:2]))
-    )
-    return _trace(rows, 512, [0.005, 0.01, 0.03, 0.06, 0.15, 0.5])
+    with (folder / "mooncake/conversation_trace.jsonl").open("rb") as file:
+        requests = (
+            request
+            for request in mooncake_form.requests(file, "mooncake")
+            if _is_in(half, str(request.ids[:2].tolist()))
+        )
+        return collected(requests, mooncake_form.BLOCK_TOKENS)
 
 
 def coding_agents(folder: Path, half: Half, num_users: int, *, has_hints: bool = False) -> Trace:
@@ -85,17 +65,21 @@ def coding_agents(folder: Path, half: Half, num_users: int, *, has_hints: bool =
 
     `has_hints`: whether a reply asked for a tool or ended the turn is known to the cache, as it is to an engine.
     """
-    sessions = []
-    for name, session, rows in loader(folder).cc_weka_sessions():
-        if _is_in(half, name):
-            hints = _hints(session) if has_hints else [Hint.NONE] * len(rows)
-            pairs = zip(rows, hints, strict=True)
-            sessions.append([(row["t"], (row["hash_ids"], hint), row["input_length"]) for row, hint in pairs])
-    rows = (
-        (at, _Numbered(number, ids), num_tokens, hint)
-        for at, number, (ids, hint), num_tokens in _interleave(sessions, num_users)
-    )
-    return _trace(rows, 64, [0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5])
+    rng = random.Random(0)  # the same order in every run
+    requests = interleave(coding_sessions(folder, half, rng), num_users, rng=rng)
+    if not has_hints:
+        requests = (replace(request, hint=Hint.NONE) for request in requests)
+    return collected(requests, 64)
+
+
+def coding_sessions(folder: Path, half: Half, rng: random.Random) -> Iterator[list[Request]]:
+    """Those of a half, in a random order. Only their lines are kept in memory."""
+    lines = []
+    for file in sorted((folder / "cc_weka").glob("*.jsonl.gz")):
+        with gzip.open(file) as stream:
+            lines += [line for line in stream if _is_in(half, json.loads(line)["id"])]
+    rng.shuffle(lines)
+    return (session for line in lines for _, session in coding.sessions([line], "cc_weka"))
 
 
 def ragpulse(folder: Path, half: Half) -> Trace:
@@ -111,31 +95,31 @@ def ragpulse(folder: Path, half: Half) -> Trace:
                 ]
                 yield row["t"], tuple(path), row["input_length"]
 
-    return _trace(_chained(rows()), _TEXT_BLOCK, [0.005, 0.01, 0.03, 0.1, 0.25, 0.5])
+    return collected(_chained(rows()), _TEXT_BLOCK)
 
 
 def lmcache_agents(folder: Path, half: Half, num_users: int) -> Trace:
     """Text of software and airline agents, tokenised, `num_users` at a time."""
     encode = _encoder()
-    by_session: dict[str, list[tuple[float, object, int]]] = defaultdict(list)
+    rows = []
     for name in ("miniswe", "taubench"):
         with gzip.open(folder / f"lmcache_agent/{name}.jsonl.gz") as file:
-            for line in file:
-                row = json.loads(line)
-                if _is_in(half, row["session_id"]):
-                    tokens = encode(row["input"])
-                    by_session[row["session_id"]].append((int(row["timestamp"]) / 1e6, tokens, len(tokens)))
-    sessions = []
-    for rows in by_session.values():
-        rows.sort(key=lambda row: row[0])
-        sessions.append([(at - rows[0][0], tokens, num) for at, tokens, num in rows])
+            rows += [row for row in map(json.loads, file) if _is_in(half, row["session_id"])]
 
     def paths() -> Iterator[tuple[float, tuple[object, ...], int]]:
-        for at, _, tokens, num in _interleave(sessions, num_users):
+        for row in rows:
+            tokens = encode(row["input"])
             starts = range(0, len(tokens) - _TEXT_BLOCK + 1, _TEXT_BLOCK)
-            yield at, tuple(tuple(tokens[i : i + _TEXT_BLOCK]) for i in starts), num
+            path = tuple(tuple(tokens[i : i + _TEXT_BLOCK]) for i in starts)
+            yield int(row["timestamp"]) / 1e6, path, len(tokens)
 
-    return _trace(_chained(paths()), _TEXT_BLOCK, [0.01, 0.05, 0.1, 0.25, 0.5])
+    by_session: dict[str, list[Request]] = defaultdict(list)
+    for row, request in zip(rows, _chained(paths()), strict=True):
+        by_session[row["session_id"]].append(request)
+    sessions = [_from_its_start(session) for session in by_session.values()]
+    rng = random.Random(0)
+    rng.shuffle(sessions)
+    return collected(interleave(sessions, num_users, rng=rng, has_own_ids=False), _TEXT_BLOCK)
 
 
 TRACES: dict[str, Callable[[Path, Half], Trace]] = {
@@ -148,59 +132,28 @@ TRACES: dict[str, Callable[[Path, Half], Trace]] = {
 }
 
 
-class _Numbered(tuple):  # type: ignore[type-arg]
-    """Block ids that are local to a session, made unique by its number."""
-
-    __slots__ = ()
-
-    def __new__(cls, number: int, ids: Iterable[int]) -> _Numbered:
-        return super().__new__(cls, (np.asarray(ids, np.int64) + (number << 32)).tolist())
-
-
-def _hints(session: dict) -> list[Hint]:  # type: ignore[type-arg]
-    """What each reply of a session says of the next call, in the order of the loader's rows."""
-    found: list[tuple[float, Hint]] = []
-    by_stop = {"tool_use": Hint.TOOL, "end_turn": Hint.IDLE}
-
-    def walk(rows: list[dict], start: float) -> None:  # type: ignore[type-arg]
-        for row in rows:
-            at = start + (row.get("t") or 0.0)
-            if "sub" in row:
-                walk(row["sub"], at)
-            else:
-                found.append((at, by_stop.get(row.get("stop"), Hint.NONE)))
-
-    walk(session["requests"], 0.0)
-    return [hint for _, hint in sorted(found, key=lambda pair: pair[0])]
+# Capacities to try, as shares of all blocks.
+SHARES: dict[str, list[float]] = {
+    "mooncake": [0.005, 0.01, 0.03, 0.06, 0.15, 0.5],
+    "coding-40": [0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5],
+    "coding-100": [0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5],
+    "coding-40-hints": [0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5],
+    "ragpulse": [0.005, 0.01, 0.03, 0.1, 0.25, 0.5],
+    "lmcache-8": [0.01, 0.05, 0.1, 0.25, 0.5],
+}
 
 
 def _is_in(half: Half, conversation: str) -> bool:
     return half == "whole" or (zlib.crc32(conversation.encode()) & 1 == 0) == (half == "tune")
 
 
-def _interleave(sessions: list[list[tuple]], num_users: int) -> list[tuple]:  # type: ignore[type-arg]
-    """(time, number of the session, ids, tokens): every user runs sessions back to back, in a fixed order."""
-    rng = random.Random(0)  # the same order in every run
-    order = list(range(len(sessions)))
-    rng.shuffle(order)
-    free = [(rng.random() * _START_S, user) for user in range(num_users)]
-    heapq.heapify(free)
-    events = []
-    for number in order:
-        at, user = heapq.heappop(free)
-        last = 0.0
-        for t, ids, num_tokens in sessions[number]:
-            at += min(max(0.0, t - last), _MAX_GAP_S)
-            last = t
-            events.append((at, number, ids, num_tokens))
-        heapq.heappush(free, (at + _PAUSE_S, user))
-    events.sort(key=lambda event: event[0])
-    return events
+def _from_its_start(session: list[Request]) -> list[Request]:
+    """In order of time, counted from the first request on."""
+    session = sorted(session, key=lambda request: request.at)
+    return [replace(request, at=request.at - session[0].at) for request in session]
 
 
-def _chained(
-    rows: Iterable[tuple[float, tuple[object, ...], int]],
-) -> Iterator[tuple[float, tuple[int, ...], int]]:
+def _chained(rows: Iterable[tuple[float, tuple[object, ...], int]]) -> Iterator[Request]:
     """Name every block by all that is before it."""
     numbers: dict[tuple[int, object], int] = {}
     for at, path, num_tokens in rows:
@@ -208,19 +161,7 @@ def _chained(
         for block in path:
             parent = numbers.setdefault((parent, block), len(numbers))
             ids.append(parent)
-        yield at, tuple(ids), num_tokens
-
-
-def _trace(rows: Iterable[tuple], block_tokens: int, ratios: list[float]) -> Trace:  # type: ignore[type-arg]
-    """Renumber the blocks densely; capacities are shares of all blocks, rounded."""
-    numbers: dict[int, int] = {}
-    requests = []
-    for at, path, num_tokens, *hint in rows:
-        ids = np.array([numbers.setdefault(block, len(numbers)) for block in path], np.int32)
-        if len(ids):
-            requests.append(Request(float(at), ids, num_tokens, *hint))
-    num = len(numbers)
-    return Trace(requests, block_tokens, num, [max(1, round(ratio * num)) for ratio in ratios])
+        yield Request(at, np.array(ids, np.int64), num_tokens)
 
 
 def _encoder() -> Callable[[str], list[int]]:

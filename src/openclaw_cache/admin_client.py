@@ -37,6 +37,16 @@ class RefusedError(OpenClawCacheError):
 
 
 @dataclass(frozen=True, slots=True)
+class WholeReply:
+    """A reply of the server."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class AdminClient:
     """Talks to one server. Blocking; one connection per call."""
 
@@ -114,11 +124,31 @@ class AdminClient:
                 if line.strip():
                     yield self._decoded(line)
 
+    def exchange(self, path: str, body: bytes) -> WholeReply:
+        """Send bytes and return the reply as it is, an error of the server too.
+
+        Raises:
+            UnreachableError.
+        """
+        with self._replied("POST", path, body, LINE_TIMEOUT_S) as reply:
+            headers = {name.lower(): value for name, value in reply.getheaders()}
+            return WholeReply(reply.status, headers, reply.read())
+
     @contextmanager
     def _asked(
         self, method: str, path: str, order: Mapping[str, object] | bytes | None, timeout_s: float
     ) -> Iterator[http.client.HTTPResponse]:
         """A reply that is no error, to be read inside."""
+        with self._replied(method, path, order, timeout_s) as reply:
+            if reply.status >= 400:
+                raise self._refused(reply)
+            yield reply
+
+    @contextmanager
+    def _replied(
+        self, method: str, path: str, order: Mapping[str, object] | bytes | None, timeout_s: float
+    ) -> Iterator[http.client.HTTPResponse]:
+        """A reply, to be read inside."""
         parts = urlsplit(self.url)
         host = parts.hostname or "127.0.0.1"
         connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
@@ -132,10 +162,7 @@ class AdminClient:
         try:
             body = order if isinstance(order, bytes) else json.dumps(order).encode() if order else None
             connection.request(method, parts.path + path, body, headers)
-            reply = connection.getresponse()
-            if reply.status >= 400:
-                raise self._refused(reply)
-            yield reply
+            yield connection.getresponse()
         except (OSError, http.client.HTTPException) as e:
             raise UnreachableError(f"cannot reach {self.url}: {e}{_advice(e)}") from None
         finally:

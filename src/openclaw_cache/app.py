@@ -15,23 +15,27 @@ from openclaw_cache.api.account import Account
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.admission import NamespaceSlots
 from openclaw_cache.api.agents.admin import MemoryAdmin
-from openclaw_cache.api.analyze import Analysis
+from openclaw_cache.api.analysis.analysis import Analysis
+from openclaw_cache.api.analysis.semantic import SemanticAnalysis
 from openclaw_cache.api.answering import Answering
 from openclaw_cache.api.embedding import Embedding
-from openclaw_cache.api.key_rules import from_env
 from openclaw_cache.api.kv import KvAdmin
 from openclaw_cache.api.models import Models
 from openclaw_cache.api.passthrough import Passthrough
+from openclaw_cache.api.requests import Explaining, Prefixes, RecentRequests
 from openclaw_cache.api.routes import Routes
 from openclaw_cache.api.semantic import SemanticAdmin
 from openclaw_cache.api.visit import Door, Limits
 from openclaw_cache.api.warm import Warming
+from openclaw_cache.canonical import RULE_IDS
 from openclaw_cache.embedding.shared import Embedders
 from openclaw_cache.engine.pod import EmbeddedPod
 from openclaw_cache.errors import ConfigError, StoreError
 from openclaw_cache.gateway.cache_hints import RoutingKeys
+from openclaw_cache.gateway.canonical import Canonical
 from openclaw_cache.gateway.dispatch import Dispatch
 from openclaw_cache.gateway.embeddings import Embeddings
+from openclaw_cache.gateway.embeddings.missed import MissedInputs
 from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.gateway.keys import Keys
@@ -40,13 +44,21 @@ from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.negative import Failures
 from openclaw_cache.gateway.negative_step import NegativeStep
 from openclaw_cache.gateway.policy import Policy
+from openclaw_cache.gateway.prefix_watch import PrefixWatch
+from openclaw_cache.gateway.prompt_ids import PromptIds
 from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.gateway.session_prompts import SessionHints
 from openclaw_cache.gateway.upstream import Upstream
+from openclaw_cache.gateway.why_missed import WhyMissed
+from openclaw_cache.history_part import HistoryPart
 from openclaw_cache.memory_part import MemoryPart
+from openclaw_cache.observe.aside import Aside
+from openclaw_cache.observe.degraded import effect
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.observe.prices import Prices
+from openclaw_cache.observe.recent import Recent
 from openclaw_cache.observe.savings import SavingsBook
+from openclaw_cache.prefix.causes import CAUSES
 from openclaw_cache.result import secret as fleet_secret
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.result.encryption import EntryCipher, cipher_from_environment
@@ -61,6 +73,7 @@ from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.remote import RemoteStore, open_store
 from openclaw_cache.store.tls import TlsFiles
 from openclaw_cache.types import Namespace
+from openclaw_cache.upstream_part import upstream_of
 
 FLUSH_TIMEOUT_S = 10.0
 
@@ -73,6 +86,9 @@ class App:
     def __init__(self, settings: Settings, say: Callable[[str], None], env: Mapping[str, str]) -> None:
         self.settings = settings
         self.metrics = Metrics()
+        self.metrics.name_causes(CAUSES)
+        self.metrics.name_rules(RULE_IDS)
+        self.recent = Recent(settings.observe.requests)
         self.pods: dict[str, EmbeddedPod] = {}
         self.draining = False
         self._say = say
@@ -100,7 +116,8 @@ class App:
         secret = fleet_secret.load_or_create(server.secret_file or server.data_dir / "secret")
         prices = Prices.load(self.settings.savings.prices_file)
         prices.check_upstreams([u.name for u in self.settings.upstreams])
-        codec = EntryCodec(secret, self._cipher())
+        cipher = self._cipher()
+        codec = EntryCodec(secret, cipher)
         screen = self._screen()
         embedders = Embedders()
         semantic = SemanticPart(
@@ -117,12 +134,16 @@ class App:
         gateway = self._build_gateway(secret, store, codec, screen, upstreams, inflight, exclusive=is_own)
         self.gateway = gateway
         self._stack.push_async_callback(gateway.cache.aclose, FLUSH_TIMEOUT_S)
+        history = self._history(secret, cipher, store)
+        self._stack.push_async_callback(history.aclose)  # after all that adds to it
+        if gateway.prefixes is not None:
+            self._stack.push_async_callback(gateway.prefixes.aclose)
         self._stack.push_async_callback(semantic.aclose)
         semantic.start(gateway)
         self._stack.push_async_callback(memory.aclose)
         memory.start()
         self.asgi = self._build_routes(
-            gateway, authenticator, store, embedded, upstreams, prices, semantic, memory
+            gateway, authenticator, store, embedded, upstreams, prices, semantic, memory, history
         )
 
     def _build_routes(
@@ -135,6 +156,7 @@ class App:
         prices: Prices,
         semantic: SemanticPart,
         memory: MemoryPart,
+        history: HistoryPart,
     ) -> Routes:
         server = self.settings.server
         kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
@@ -158,18 +180,32 @@ class App:
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
         door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), gateway.inflight)
-        account = Account(self.metrics, prices, book)
+        history.start(admin.refresh_gauges)
+        self._stack.push_async_callback(history.refresh)  # while the engines can still be asked
+        sinks = [self.metrics.add, self.recent.add, history.add]
+        account = Account(
+            self.metrics, prices, book, sinks, history.durations, Aside("record", self._degraded)
+        )
         hints = SessionHints(gateway.dispatch.session_prompts, kv_pods)
         return Routes(
             agents=memory.routes(door, hints),
             answering=Answering(gateway, door, account),
             embedding=Embedding(self._embeddings(gateway), gateway.dispatch, door, account),
-            passthrough=Passthrough(upstreams, door, self.metrics),
+            passthrough=Passthrough(upstreams, door, account),
             door=door,
             models=Models(upstreams),
             admin=admin,
             warming=Warming(kv, semantic_admin, gateway, self.settings.semantic_cache.max_age),
-            analysis=Analysis(semantic),
+            views={
+                "analyze": Analysis(
+                    SemanticAnalysis(semantic), history.history, admin.status, history.refresh
+                ).shown,
+                "history": history.admin.shown,
+                "savings": history.savings.shown,
+                "requests": RecentRequests(self.recent).shown,
+                "prefixes": Prefixes(gateway.prefixes).shown,
+            },
+            explaining=Explaining(self.recent, semantic_admin),
             metrics=self.metrics,
             is_ready=self.why_not_ready,
         )
@@ -205,6 +241,7 @@ class App:
             KvSalt(secret),
             RoutingKeys(secret),
             lambda token: Namespace(f"credential-{blake3(token, key=credential_key).hexdigest(8)}"),
+            canonical=Canonical(Aside("canonical", self._degraded)),
         )
         return Gateway(
             dispatch=dispatch,
@@ -212,12 +249,16 @@ class App:
             keys=Keys(epochs, keyer, self.settings.store.timeout, self._degraded),
             epochs=epochs,
             policy=policy,
-            readings=Readings(policy, frozenset(rules.ignore), self.settings.server.max_messages),
+            readings=Readings(
+                policy, frozenset(rules.ignore), self.settings.server.max_messages, PromptIds(secret)
+            ),
             metrics=self.metrics,
             inflight=inflight,
             ttl_s=rules.ttl,
             store_timeout_s=self.settings.store.timeout,
             on_degraded=self._degraded,
+            prefixes=PrefixWatch(self._degraded) if self.settings.observe.prefixes else None,
+            missed=WhyMissed(aside=Aside("misses", self._degraded)),
             negative=NegativeStep(Failures(rules.negative_ttl if rules.enabled else 0.0), self.metrics),
         )
 
@@ -233,6 +274,19 @@ class App:
             self._say,
         )
 
+    def _history(self, secret: bytes, cipher: EntryCipher | None, store: RemoteStore) -> HistoryPart:
+        return HistoryPart(
+            self.settings.server.data_dir,
+            store,
+            secret,
+            cipher,
+            self.metrics,
+            self.pods,
+            is_kept=self.settings.observe.history,
+            may_use_store=lambda: self._store_fault is None,
+            on_degraded=self._degraded,
+        )
+
     def _embeddings(self, gateway: Gateway) -> Embeddings:
         embeddings = Embeddings(
             cache=gateway.cache,
@@ -245,6 +299,7 @@ class App:
             on_degraded=self._degraded,
             outdated_at=gateway.outdated_at,
             inflight=gateway.inflight,
+            missed=MissedInputs(gateway.readings.prompt_ids),
         )
         gateway.on_invalidate = embeddings.fetches.close
         return embeddings
@@ -300,26 +355,7 @@ class App:
             await pod.start()
             self._stack.push_async_callback(pod.stop)
             self.pods[settings.name] = pod
-        upstream = Upstream(
-            name=settings.name,
-            kind=settings.kind,
-            urls=[u.url for u in settings.urls],
-            weights=[u.weight for u in settings.urls],
-            pod=pod,
-            models=settings.models,
-            relay=settings.relay,
-            cache_hints=settings.cache_hints,
-            ca_file=settings.ca_file,
-            probe_path=settings.probe_path,
-            probe_interval_s=settings.probe_interval,
-            api_key=from_env(self._env, f"upstreams.{settings.name}.api_key_env", settings.api_key_env),
-            connect_timeout_s=settings.connect_timeout,
-            idle_timeout_s=settings.idle_timeout,
-            request_timeout_s=self.settings.server.request_timeout,
-            retries=settings.retries,
-            ask_usage=settings.ask_usage,
-            on_retry=self.metrics.upstream_retries.inc,
-        )
+        upstream = upstream_of(settings, pod, self.settings.server.request_timeout, self.metrics, self._env)
         self._stack.push_async_callback(upstream.aclose)
         upstream.start()
         return upstream
@@ -351,7 +387,7 @@ class App:
         self.metrics.degraded.labels(what).inc()
         if what not in self._seen_down:
             self._seen_down.add(what)
-            _log.warning("degraded", what=what, effect="counted as misses until it recovers")
+            _log.warning("degraded", what=what, effect=effect(what))
 
     def _store_event(self, event: str) -> None:
         _log.warning("store", what=event)

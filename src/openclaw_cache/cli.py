@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,21 +12,26 @@ from urllib.parse import urlencode
 
 import typer
 
-from openclaw_cache import __version__, kv_tables, semantic_tables, tables
+from openclaw_cache import __version__, kv_tables, tables
+from openclaw_cache.analyze_command import analyze
+from openclaw_cache.batch_command import batch
 from openclaw_cache.calibrate_command import calibrate
 from openclaw_cache.command_options import DataDirOption, JsonOption, UrlOption
 from openclaw_cache.config import load, value_from_text
 from openclaw_cache.connect_command import connect_app
 from openclaw_cache.console import print_json
+from openclaw_cache.doctor_command import doctor
 from openclaw_cache.engine.pod import engine_command
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.memory_command import memory_app
 from openclaw_cache.running_server import EXIT_NO, EXIT_USAGE, RunningServer, fail
-from openclaw_cache.units import parse_time_range
+from openclaw_cache.savings_command import savings
+from openclaw_cache.simulate_command import simulate
 from openclaw_cache.warm_command import warm
 
 _COMMAND_FLAGS = (
     "--status", "--analyze", "--evict", "--invalidate", "--warm", "--calibrate", "--tree", "--rekey", "--version",
+    "--doctor", "--batch", "--simulate", "--savings",
 )  # fmt: skip
 
 app = typer.Typer(
@@ -114,34 +118,6 @@ def status(url: UrlOption = None, data_dir: DataDirOption = None, as_json: JsonO
         print_json(shown)
         return
     tables.print_status(shown)
-
-
-@app.command()
-def analyze(
-    time_range: Annotated[
-        str,
-        typer.Option(
-            help="last 15m, last 1h, last 7d, today, yesterday, or 2026-11-30T10:00/2026-11-30T12:00; the server's "
-            "clock and days."
-        ),
-    ] = "last 1h",
-    url: UrlOption = None,
-    data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Look back: what the caches did in a time, and what would help.
-
-    Of the semantic cache it names the questions that are asked again and again without a stored answer.
-    """
-    try:
-        parse_time_range(time_range, time.time())
-    except ValueError as e:
-        fail(f"--time-range: {e}", EXIT_USAGE)
-    shown = RunningServer(url, data_dir).get(f"/admin/analyze?{urlencode({'time_range': time_range})}")
-    if as_json:
-        print_json(shown)
-        return
-    semantic_tables.print_analysis(shown)
 
 
 @app.command()
@@ -241,6 +217,11 @@ def key(
 
 
 app.command()(warm)
+app.command()(doctor)
+app.command()(batch)
+app.command()(simulate)
+app.command()(analyze)
+app.command()(savings)
 app.command()(calibrate)
 app.add_typer(connect_app, name="connect")
 app.add_typer(memory_app, name="memory")

@@ -250,8 +250,13 @@ def _read_yaml(file: Path) -> dict[str, object]:
 def _check_known_section(section: str, file: Path) -> None:
     if section in Settings.model_fields:
         return
-    near = difflib.get_close_matches(section, list(Settings.model_fields), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(Settings.model_fields)}"
+    homes = [field for field in known_fields() if field.partition(".")[2] == section]
+    near = homes or difflib.get_close_matches(section, list(Settings.model_fields), n=1, cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(map(repr, near))}?"
+        if near
+        else f"known are {', '.join(Settings.model_fields)}"
+    )
     raise ConfigError(f"{file}: unknown section {section!r}: {hint}")
 
 

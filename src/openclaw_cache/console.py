@@ -22,8 +22,13 @@ out = Console(
 
 
 def print_json(value: object) -> None:
-    """Print JSON, indented."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print JSON, indented. What the output's encoding has no bytes for (half of a surrogate pair) is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    typer.echo(text)
 
 
 def new_table(*headers: str, **options: Any) -> Table:

@@ -45,8 +45,11 @@ def watch(
 
 
 @contextmanager
-def bar(what: str, num_steps: int, *, as_json: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where both ends are a terminal; gives what moves it on by so many steps."""
+def bar(what: str, num_steps: int | None, *, as_json: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, where both ends are a terminal; gives what moves it on by so many steps.
+
+    `num_steps` None: nobody knows how many there are.
+    """
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
         *columns, console=_console, transient=True, disable=not _has_bar(as_json=as_json)

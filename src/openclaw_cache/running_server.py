@@ -35,6 +35,11 @@ class RunningServer:
         return self
 
     @property
+    def client(self) -> AdminClient:
+        """What talks to it: its failures are raised."""
+        return self._client
+
+    @property
     def url(self) -> str:
         """Where it listens."""
         return self._client.url

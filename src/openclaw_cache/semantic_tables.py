@@ -47,9 +47,8 @@ def evicted_line(num_matched: int, verb: str) -> str:
 
 
 def print_analysis(shown: Mapping[str, Any]) -> None:
-    """Print the answer of `/admin/analyze`."""
+    """Print what the answer of `/admin/analyze` says of the semantic cache."""
     span, semantic = shown["time_range"], shown["semantic"]
-    out.print(f"from {when(span['start_at'])} to {when(span['end_at'])}")
     if "num_lookups" not in semantic:
         out.print(f"the semantic cache: {printable(_state(semantic))}")
         return

@@ -165,6 +165,7 @@ async def _announce(app: App, server: _Server, server_file: Path, say: Callable[
         served = [app.pods[upstream.name].model_ids[0]] if upstream.name in app.pods else []
         say(f"upstream {upstream.name}: {', '.join(served or [u.url for u in upstream.urls])}")
     model = next((p.model_ids[0] for p in app.pods.values()), "MODEL")
+    say(f"dashboard: {url}/dashboard")
     say("ready; try:")
     body = orjson.dumps(
         {"model": model, "messages": [{"role": "user", "content": "What is the capital of France?"}]}

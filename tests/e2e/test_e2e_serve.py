@@ -45,6 +45,7 @@ def printed(gateway: RunningGateway) -> list[str]:
 def test_it_prints_where_it_listens_and_which_model_answers(own_gateway: RunningGateway) -> None:
     lines = printed(own_gateway)
     assert f"listening on {own_gateway.url}" in lines
+    assert f"dashboard: {own_gateway.url}/dashboard" in lines
     assert "upstream local: smollm2-135m" in lines
     assert len([line for line in lines if line.startswith("  curl ")]) == 1
 

@@ -358,7 +358,7 @@ async def test_what_lands_while_the_store_is_asked_is_not_fetched_again(
         await answers.wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.embeddings.cache, "fetch", late)
+        patch.setattr(site.embeddings.cache, "find", late)
         asking = asyncio.create_task(site.ask(TWO))
         await asyncio.sleep(0.05)  # by then it asks the store
     await site.ask(TWO)

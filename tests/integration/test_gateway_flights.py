@@ -493,10 +493,10 @@ async def test_the_store_is_asked_before_a_flight_but_a_flight_that_lands_meanwh
     gateway: Served, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = gateway.app.gateway.cache
-    fetch, asked_store, go_on = cache.fetch, asyncio.Event(), asyncio.Event()
+    find, asked_store, go_on = cache.find, asyncio.Event(), asyncio.Event()
 
-    async def slow_fetch(*args: Any) -> Any:
-        found = await fetch(*args)
+    async def slow_find(*args: Any) -> Any:
+        found = await find(*args)
         asked_store.set()
         await go_on.wait()
         return found
@@ -505,7 +505,7 @@ async def test_the_store_is_asked_before_a_flight_but_a_flight_that_lands_meanwh
     upstream.script = gate
     first = asyncio.create_task(gateway.ask())
     await upstream.called()
-    monkeypatch.setattr(cache, "fetch", slow_fetch)
+    monkeypatch.setattr(cache, "find", slow_find)
     second = asyncio.create_task(gateway.ask())
     await asked_store.wait()
     gate.open()

@@ -28,7 +28,7 @@ async def forever(*_: object) -> None:
 async def test_a_look_up_that_does_not_end_becomes_a_counted_miss(
     gateway: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ResultCache, "fetch", forever)
+    monkeypatch.setattr(ResultCache, "find", forever)
     answered = await gateway.ask()
     assert (answered.status, answered.cache_status) == (200, "openclaw-cache; fwd=miss; stored")
     assert gateway.app.metrics.degraded.labels("store_unavailable")._value.get() == 1
@@ -60,14 +60,14 @@ async def test_what_the_epoch_has_used_up_is_not_given_to_the_look_up_again(
 
     monkeypatch.setattr(Epochs, "held", lambda _self, _model: None)
     monkeypatch.setattr(Epochs, "current", late)
-    monkeypatch.setattr(ResultCache, "fetch", slow)
+    monkeypatch.setattr(ResultCache, "find", slow)
     assert (await gateway.ask(chat("another"))).status == 200
 
 
 async def test_a_slow_store_is_logged_once_however_often_it_is_counted(
     gateway: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ResultCache, "fetch", forever)
+    monkeypatch.setattr(ResultCache, "find", forever)
     with structlog.testing.capture_logs() as lines:
         for number in range(3):
             await gateway.ask(chat(f"question {number}"))

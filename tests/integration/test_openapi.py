@@ -58,9 +58,9 @@ checks.positive_data_acceptance.enabled = false
 include-path-regex = "^/v1/agents"
 checks.positive_data_acceptance.enabled = false
 
-# Nor what is a time range.
+# Nor what is a time range, or a list of different words.
 [[operations]]
-include-path = "/admin/analyze"
+include-path = ["/admin/analyze", "/admin/history", "/admin/savings"]
 checks.positive_data_acceptance.enabled = false
 """
 

@@ -71,6 +71,7 @@ class PlainTranscript:
     """Everything may be relayed; the block `LAST` is the reply's own end."""
 
     terminal = False
+    num_pieces = 0
 
     def feed(self, chunk: bytes) -> bytes:
         self.terminal = self.terminal or chunk == LAST

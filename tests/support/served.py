@@ -135,6 +135,15 @@ def chat(prompt: str = "What is the capital of France?", **fields: Json) -> dict
     return {"model": "pod-model", "messages": [{"role": "user", "content": prompt}], **fields}
 
 
+def dated(question: str, second: int) -> dict[str, Json]:
+    """A chat request whose system prompt begins with a clock: it breaks the prefix of every request of a session."""
+    clock = f"Current date and time: Monday, March 9, 2026 at 06:00:{second % 60:02d} PM PDT"
+    system = "You are a helper.\n" + clock + "\n" + "Birds sleep in trees. " * 100
+    return chat(question) | {
+        "messages": [{"role": "system", "content": system}, {"role": "user", "content": question}]
+    }
+
+
 @contextlib.asynccontextmanager
 async def served(
     data_dir: Path, urls: list[str], *, env: Mapping[str, str] | None = None, **settings: Json

@@ -319,3 +319,10 @@ store: {{url: 'redis://user:{SECRET}@10.0.0.1:6379/0'}}
 )
 def test_no_error_repeats_a_key_or_password(tmp_path: Path, text: str) -> None:
     assert SECRET not in refusal(text, tmp_path)
+
+
+def test_a_setting_at_the_top_level_is_told_its_section(tmp_path: Path) -> None:
+    file = tmp_path / "misplaced.yaml"
+    file.write_text("data_dir: /tmp/x\n")
+    with pytest.raises(ConfigError, match=r"unknown section 'data_dir': did you mean 'server.data_dir'\?"):
+        load(file, env={})

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import random
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openclaw_cache.kv.eviction import LRU
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks.eviction.bounds import belady, infinite
-from benchmarks.eviction.replay import replay
-from benchmarks.eviction.traces import Request, Trace
+from openclaw_cache.simulation.bounds import belady, infinite
+from openclaw_cache.simulation.replay import replay
+from openclaw_cache.simulation.request import Request
+from openclaw_cache.simulation.trace import Trace
 
 PARENTS = {0: None, 1: 0, 2: 1, 3: 0, 4: None, 5: 4}
 
 
 def trace(*paths: list[int]) -> Trace:
     requests = [Request(float(i), np.array(ids, np.int32), len(ids)) for i, ids in enumerate(paths, 1)]
-    return Trace(requests, 1, 1 + max(max(ids) for ids in paths), [])
+    return Trace(requests, 1, 1 + max(max(ids) for ids in paths))
 
 
 def best(paths: list[list[int]], capacity: int, *, holds: bool = False) -> int:

@@ -21,6 +21,8 @@ def test_the_engines_header_is_read_by_tier() -> None:
     [
         (b"computed=5", PromptTokens(5)),
         (b"disk=1,computed=2", PromptTokens(2, disk=1)),
+        (b"computed=5, device=64, host=0, disk=0, copied=3", PromptTokens(8, device=64)),
+        (b"copied=3", None),
         (b"computed=5, remote=7", PromptTokens(5)),  # a tier of a later version
         (b"device=5", None), (b"", None), (b"computed=-1", None), (b"computed=x", None), (b"computed=5; y", None),
         (b"computed=" + b"9" * 40, None),

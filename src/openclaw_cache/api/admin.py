@@ -94,7 +94,7 @@ class Admin:
             return await self._semantic.serve(what, raw)
         if what == "tree":
             return await self._kv.tree(query)
-        return await self._status()
+        return await self.status()
 
     async def refresh_gauges(self) -> None:
         """Bring what nobody updates on the way up to date; called before it is read. At most 0.5 s, never fails."""
@@ -107,6 +107,10 @@ class Admin:
         metrics.evictions.labels("result", "space").inc(new)
         self._semantic.refresh_gauges(metrics)
         self._memory.refresh_gauges(metrics)
+        for upstream in self._gateway.dispatch.upstreams:
+            pod = self._pods.get(upstream.name)
+            is_up = upstream.is_up if pod is None else pod.is_ready
+            metrics.upstream_up.labels(upstream.name).set(is_up)
 
     async def _evict(self, order: EvictOrder) -> Json:
         if not order.pattern:
@@ -187,7 +191,8 @@ class Admin:
             raise _store_failed(e, "entries were rewritten up to here: repeat the command") from None
         return msgspec.to_builtins(report)
 
-    async def _status(self) -> Json:
+    async def status(self) -> Json:
+        """All that is known now, for `status`, the dashboard and `analyze`."""
         gateway, metrics = self._gateway, self._gateway.metrics
         stats = gateway.cache.stats()
         hits, lookups = metrics.hit_window.counts(time.monotonic())
@@ -257,6 +262,8 @@ class Admin:
         }
         if self._embedded is not None:
             shown |= {"pid": self._embedded.pid, "restarts": self._embedded.restarts}
+        if (fault := self._store_fault()) is not None:
+            shown["fault"] = fault
         try:
             shown["server"] = msgspec.to_builtins(await self._store.info())
         except StoreError as e:

@@ -34,7 +34,9 @@ class Answering:
         headers: Headers = scope["headers"]
         own_id = request_id(headers)
         outcome: Outcome | None = None
+        call: Call | None = None
         visit: Visit | None = None
+        entered_at: float | None = None
         relay: Relay | None = None
         first_byte_at: float | None = None
         error: RequestError | None = None
@@ -43,7 +45,9 @@ class Answering:
         try:
             visit = self._door.enter(scope, time.time())
             raw = await visit.body(scope, receive)
-            answer = await self._gateway.answer(call_of(scope, raw, dialect, visit, own_id))
+            entered_at = time.perf_counter()
+            call = call_of(scope, raw, dialect, visit, own_id)
+            answer = await self._gateway.answer(call)
             outcome = answer.outcome
             is_ready = isinstance(answer, Ready)
             if isinstance(answer, Ready):
@@ -67,13 +71,14 @@ class Answering:
                 await send_error(send, error, dialect.error_body(error), own_id)
             raise
         finally:
-            if relay is not None and outcome is not None:
-                if status == CLIENT_GONE and not relay.flight.ended:
-                    relay.recorder.estimate(relay.flight)  # others read on, and pay nothing for it
-                outcome.usage = relay.recorder.usage
-            self._account.close(dialect.name, outcome, visit, status, error, arrived, first_byte_at, own_id)
             if visit is not None:
-                visit.leave()
+                visit.leave()  # first: whatever fails behind it, the place is free again
+            if relay is not None and outcome is not None:
+                _take_over(outcome, relay, status)
+            told = call.outcome if outcome is None and call is not None else outcome
+            self._account.close(
+                dialect.name, told, visit, status, error, arrived, first_byte_at, own_id, entered_at
+            )
 
 
 def call_of(scope: Scope, raw: bytes, dialect: Dialect, visit: Visit, own_id: str) -> Call:
@@ -98,6 +103,16 @@ def call_of(scope: Scope, raw: bytes, dialect: Dialect, visit: Visit, own_id: st
         may_write=principal.may_write,
         check=check,
     )
+
+
+def _take_over(outcome: Outcome, relay: Relay, status: int) -> None:
+    """Note what the flight has come to know: its tokens for all its readers, the rest for who made it."""
+    recorder, flight = relay.recorder, relay.flight
+    if status == CLIENT_GONE and not flight.ended:
+        recorder.estimate(flight)  # others read on, and pay nothing for it
+    outcome.usage = recorder.usage
+    if not outcome.is_answered:
+        outcome.prompt_tokens, outcome.pace = recorder.prompt_tokens, flight.pace
 
 
 def _own_headers(answer: Following, own_id: str) -> Callable[[], Headers]:

@@ -77,6 +77,14 @@ class Authenticator:
         if self._tenants is None:
             require_this_machine(peer, headers)
 
+    def page(self, peer: str | None, headers: Headers) -> None:
+        """Let one in who loads the dashboard: it holds no data. Raises RequestError 403.
+
+        Where an admin key guards the data that is anybody, else this machine.
+        """
+        if self._admin_digest is None:
+            require_this_machine(peer, headers)
+
     def admin(self, peer: str | None, headers: Headers) -> None:
         """Let an administrator in. Raises RequestError 401/403."""
         if self._admin_digest is None:

@@ -20,9 +20,10 @@ from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.call import CACHE_NAME, Call, Outcome
 from openclaw_cache.gateway.dispatch import Dispatch
 from openclaw_cache.gateway.embeddings import Embeddings, EmbeddingsReply, Reading
-from openclaw_cache.gateway.gateway import ambiguous
 from openclaw_cache.gateway.identity import BodyLabels, identify
 from openclaw_cache.gateway.policy import Control
+from openclaw_cache.gateway.prompt_tokens import PromptTokens
+from openclaw_cache.gateway.refusals import ambiguous
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.types import Headers
 
@@ -47,6 +48,7 @@ class Embedding:
         own_id = request_id(scope["headers"])
         outcome: Outcome | None = None
         visit: Visit | None = None
+        entered_at: float | None = None
         error: RequestError | None = None
         first_byte_at: float | None = None
         has_reply = False
@@ -54,8 +56,10 @@ class Embedding:
         try:
             visit = self._door.enter(scope, time.time())
             raw = await visit.body(scope, receive)
+            entered_at = time.perf_counter()
             call = call_of(scope, raw, self._dialect, visit, own_id)
             reading, upstream, outcome = await self._begin(call)
+            call.outcome = outcome
             reply = await while_connected(receive, self._answer(call, reading, upstream, outcome))
             has_reply = True
             status = await self._send_reply(send, reply, own_id)
@@ -76,9 +80,11 @@ class Embedding:
                 await send_error(send, error, self._dialect.error_body(error), own_id)
             raise
         finally:
-            self._account.close(API, outcome, visit, status, error, arrived, first_byte_at, own_id)
             if visit is not None:
-                visit.leave()
+                visit.leave()  # first: whatever fails behind it, the place is free again
+            self._account.close(
+                API, outcome, visit, status, error, arrived, first_byte_at, own_id, entered_at
+            )
 
     async def _begin(self, call: Call) -> tuple[Reading, Upstream, Outcome]:
         """What a request says, and who is to answer it. Raises RequestError."""
@@ -112,6 +118,8 @@ class Embedding:
             # Of a batch that was stored in part, what an upstream was asked for.
             cached_tokens = 0 if outcome.is_answered else reply.cached_tokens
             outcome.usage = Usage(prompt_tokens=reply.prompt_tokens - cached_tokens, completion_tokens=0)
+            if not outcome.is_answered:
+                outcome.prompt_tokens = PromptTokens(computed=reply.prompt_tokens - cached_tokens)
         return reply
 
     async def _send_reply(self, send: Send, reply: EmbeddingsReply, own_id: str) -> int:

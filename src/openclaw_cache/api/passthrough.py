@@ -9,8 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
+from openclaw_cache.api.account import Account
 from openclaw_cache.api.auth import Principal
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
 from openclaw_cache.api.reply import Scope, cut_off, request_id, send_error
@@ -22,7 +21,6 @@ from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.gateway.upstream_reply import UpstreamReply
-from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.types import Headers
 
 _PLAIN_PATH: Final = re.compile(rb"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@!$&'()*+,;=-]+)+/?")
@@ -30,16 +28,14 @@ _PLAIN_PATH: Final = re.compile(rb"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@!$&'()*+
 
 _CACHE_STATUS: Final = (b"cache-status", b"openclaw-cache; fwd=bypass; detail=relay")
 
-_log = structlog.get_logger()
-
 
 class Passthrough:
     """Relays requests by path."""
 
-    def __init__(self, upstreams: Sequence[Upstream], door: Door, metrics: Metrics) -> None:
+    def __init__(self, upstreams: Sequence[Upstream], door: Door, account: Account) -> None:
         self._upstreams = [u for u in upstreams if u.relay]
         self._door = door
-        self._metrics = metrics
+        self._account = account
 
     def find(self, path: str) -> Upstream | None:
         """The first upstream that relays this path; None where none does."""
@@ -50,13 +46,16 @@ class Passthrough:
 
     async def serve(self, upstream: Upstream, scope: Scope, receive: Receive, send: Send) -> None:
         """Relay one request."""
+        arrived = time.perf_counter()
         own_id = request_id(scope["headers"])
+        entered_at: float | None = None
         error: RequestError | None = None
         status, visit, has_head = 500, None, False
         try:
             visit = self._door.enter(scope, time.time())
             _check(visit.principal, scope)
             raw = await visit.body(scope, receive, may_be_encoded=True)
+            entered_at = time.perf_counter()
             reply = await while_connected(receive, _send(upstream, scope, raw, visit.principal.keyed, own_id))
             status, has_head = reply.status, True
             try:
@@ -78,18 +77,7 @@ class Passthrough:
         finally:
             if visit is not None:
                 visit.leave()
-            outcome = "bypass" if error is None and status < 400 else "error"
-            self._metrics.requests_by["relay"][outcome].inc()
-            fields = {"error": error.code or error.kind} if error is not None else {}
-            _log.info(
-                "request",
-                request_id=own_id,
-                api="relay",
-                status=status,
-                outcome=outcome,
-                upstream=upstream.name,
-                **fields,
-            )
+            self._account.relayed(upstream.name, visit, status, error, arrived, own_id, entered_at)
 
 
 def _error_body(upstream: Upstream, error: RequestError) -> bytes:

@@ -171,6 +171,7 @@ class Relay:
             return
         if not self.status:
             await self._start(200, list(_EVENT_STREAM))
+        self.first_byte_at = time.perf_counter()
         await self._body(events, more=False)
 
     def _as_stream(self) -> bytes | None:

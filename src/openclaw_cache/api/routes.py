@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from openclaw_cache.api import openapi
+from openclaw_cache.api import dashboard, openapi
 from openclaw_cache.api.admin import Admin
 from openclaw_cache.api.agents.routes import AgentRoutes
-from openclaw_cache.api.analyze import Analysis
 from openclaw_cache.api.answering import Answering
 from openclaw_cache.api.body import read_body
 from openclaw_cache.api.embedding import Embedding
@@ -29,6 +28,8 @@ from openclaw_cache.api.reply import (
     send_error,
     send_json,
 )
+from openclaw_cache.api.requests import Explaining
+from openclaw_cache.api.savings import Csv
 from openclaw_cache.api.visit import Door
 from openclaw_cache.api.warm import Warming
 from openclaw_cache.dialects.anthropic import CountTokensDialect, MessagesDialect
@@ -39,7 +40,7 @@ from openclaw_cache.dialects.responses import ResponsesDialect
 from openclaw_cache.errors import RequestError
 from openclaw_cache.observe import metrics as metrics_module
 from openclaw_cache.observe.metrics import Metrics
-from openclaw_cache.types import Headers
+from openclaw_cache.types import Headers, Json
 
 _log = structlog.get_logger()
 _CHAT, _MESSAGES = ChatDialect(), MessagesDialect()
@@ -50,10 +51,11 @@ _DIALECTS: dict[str, Dialect] = {
     "/v1/messages": _MESSAGES,
     "/v1/messages/count_tokens": CountTokensDialect(),
 }
-_NOT_BUILT = frozenset({"/dashboard"})
 _MODEL = "/v1/models/"
 _EXPLAIN = "/admin/explain/"
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+View = Callable[[bytes], Awaitable[Json]]
+"""Shows an administrator something, by a query. Raises RequestError."""
 
 
 class Routes:
@@ -69,7 +71,8 @@ class Routes:
         models: Models,
         admin: Admin,
         warming: Warming,
-        analysis: Analysis,
+        views: Mapping[str, View],
+        explaining: Explaining,
         metrics: Metrics,
         is_ready: Callable[[], str | None],
     ) -> None:
@@ -80,7 +83,8 @@ class Routes:
         self._models = models
         self._admin = admin
         self._warming = warming
-        self._analysis = analysis
+        self._views = views
+        self._explaining = explaining
         self._metrics = metrics
         self._is_ready = is_ready
         self._routes: dict[str, dict[str, Handler]] = {
@@ -96,9 +100,10 @@ class Routes:
             "/admin/rekey": {"POST": self._administer},
             "/admin/tree": {"GET": self._administer},
             "/admin/feedback": {"POST": self._administer},
-            "/admin/analyze": {"GET": self._administer},
             "/admin/warm": {"POST": self._warm},
         }
+        for name in views:
+            self._routes[f"/admin/{name}"] = {"GET": self._administer}
         for path, dialect in _DIALECTS.items():
             self._routes[path] = {"POST": functools.partial(answering.serve, dialect)}
 
@@ -112,6 +117,8 @@ class Routes:
             methods = {"GET": self._one_model}
         elif methods is None and path.startswith(_EXPLAIN):
             methods = {"GET": self._administer}
+        elif methods is None and dashboard.serves(path):
+            methods = {"GET": self._show_dashboard}
         if methods is None:
             if self.agents.serves(scope):
                 await self.agents.serve(scope, receive, send)
@@ -120,8 +127,6 @@ class Routes:
                 await self._passthrough.serve(upstream, scope, receive, send)
                 return
             message = f"there is no {path[:200]!r} here: GET /openapi.json lists the paths"
-            if path in _NOT_BUILT:
-                message = f"{path} is not built yet"
             await self._refuse(scope, send, RequestError(404, message, code="not_found"))
             return
         handler = methods.get("GET" if method == "HEAD" else method)
@@ -164,6 +169,12 @@ class Routes:
         shown = {"status": "ready"} if reason is None else {"status": "not ready", "reason": reason}
         await send_json(send, 200 if reason is None else 503, shown, request_id(scope["headers"]))
 
+    async def _show_dashboard(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await dashboard.serve(self._auth, scope, send)
+        except RequestError as e:
+            await self._refuse(scope, send, e)
+
     async def _expose_metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._auth.observer(peer(scope), scope["headers"])
@@ -184,15 +195,23 @@ class Routes:
                 receive, headers, max_bytes=10**6, timeout_s=self._door.limits.body_timeout_s
             )
             what, query = scope["path"].removeprefix("/admin/"), scope.get("query_string", b"")
-            if what == "analyze":
-                shown = await self._analysis.shown(query)
+            if (view := self._views.get(what)) is not None:
+                shown = await view(query)
+            elif what.startswith("explain/"):
+                shown = await self._explaining.shown(what.removeprefix("explain/"))
             else:
                 shown = await self._admin.serve(what, query, raw)
         except RequestError as e:
             await self._refuse(scope, send, e)
             return
-        await send_json(send, 200, shown, own_id)
-        _log.info("request", request_id=own_id, api=_label(scope["path"]), status=200, outcome="ok")
+        if isinstance(shown, Csv):
+            told = (b"x-request-id", own_id.encode())
+            head = [(b"content-type", shown.content_type), (b"content-disposition", shown.disposition), told]
+            await send_body(send, 200, head, shown.body)
+        else:
+            await send_json(send, 200, shown, own_id)
+        if scope["method"] == "POST":  # an open dashboard looks several times a second, and changes nothing
+            _log.info("request", request_id=own_id, api=_label(scope["path"]), status=200, outcome="ok")
 
     async def _warm(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = scope["headers"]

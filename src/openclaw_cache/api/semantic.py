@@ -74,6 +74,12 @@ class SemanticAdmin:
         """One decision. Raises RequestError: 404 where it is not known."""
         return self._decision(name, "id").shown()
 
+    def known(self, decision_id: str) -> Json | None:
+        """The decision of this id; None where it is not known, or no more."""
+        step = self._part.step
+        decision = None if step is None or not decision_id else step.decisions.find(decision_id)
+        return None if decision is None or decision.id != decision_id else decision.shown()
+
     async def feedback(self, order: FeedbackOrder) -> Json:
         """Learn from what somebody thought of a hit. A bad one loses its entry, with all that finds it."""
         step, decision = self.require(), self._decision(order.key, "key")
@@ -131,6 +137,7 @@ class SemanticAdmin:
             return
         for shown in step.cache.learning.status():
             domain = shown["domain"]
+            metrics.semantic_max_wrong_ratio.labels(domain).set(shown["max_wrong_ratio"])
             for name, gauge in (
                 ("wrong_ratio", metrics.semantic_wrong_ratio),
                 ("recall", metrics.semantic_recall),

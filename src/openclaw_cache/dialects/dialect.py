@@ -27,6 +27,11 @@ class Progress(Protocol):
         """Whether the upstream has told its client of a failure: the stream is no reply."""
         ...
 
+    @property
+    def num_pieces(self) -> int:
+        """Events so far that brought something of the reply: text, thoughts, arguments of a tool."""
+        ...
+
     def add(self, data: bytes, event: bytes | None = None) -> None:
         """Take note of one event's payload and type."""
         ...

@@ -71,7 +71,7 @@ def convert(source: Path, folder: Path, say: Callable[[str], None]) -> None:
         ConfigError: The file is not a GGUF that this converter knows; the message names key, value and remedy.
     """
     say(f"reading {source.name}")
-    meta, tensors = _read(source)
+    meta, tensors = read_gguf(source)
     if meta.whole("split.count", 1) > 1:
         raise meta.refusal("it is one part of several", "merge them first: llama-gguf-split --merge")
     special = special_tokens(meta)
@@ -90,7 +90,7 @@ def convert(source: Path, folder: Path, say: Callable[[str], None]) -> None:
     write_weights(tensors, meta, config, folder / "model.safetensors", say)
 
 
-def _read(source: Path) -> tuple[GgufMeta, list[Any]]:
+def read_gguf(source: Path) -> tuple[GgufMeta, list[Any]]:
     """Metadata and tensors; these are mapped from the file and read when they are used."""
     from gguf import GGUFReader  # noqa: PLC0415 - part of the [engine] extra, and slow to import
 

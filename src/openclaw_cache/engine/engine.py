@@ -14,9 +14,9 @@ from openclaw_cache.engine.chat import Message
 from openclaw_cache.engine.loop import EngineLoop
 from openclaw_cache.engine.plan import Segment
 from openclaw_cache.engine.runner import Runner, kv_layout
+from openclaw_cache.engine.timed_cache import TimedCache
 from openclaw_cache.errors import ConfigError
 from openclaw_cache.kv.block import BlockPool, Tier
-from openclaw_cache.kv.cache import PrefixCache
 from openclaw_cache.kv.codec import ORDER, Codec
 from openclaw_cache.kv.disk import DiskStore
 from openclaw_cache.kv.eviction import POLICIES
@@ -144,7 +144,7 @@ class Engine:
         per_token = layout.num_layers * 2 * layout.num_kv_heads * layout.head_dim
         return per_token * layout.block_tokens * self.model.dtype.itemsize
 
-    def _cache(self, arena: Arena, data_dir: Path, say: Callable[[str], None]) -> PrefixCache:
+    def _cache(self, arena: Arena, data_dir: Path, say: Callable[[str], None]) -> TimedCache:
         """The cache over all tiers, with what the disk has kept hung into its tree."""
         settings = self.settings
         chunk_blocks = settings.chunk_size // settings.block_tokens
@@ -167,7 +167,7 @@ class Engine:
             orphans = lower.restore(disk.recover())
             if len(orphans):
                 disk.forget(orphans)
-        return PrefixCache(
+        return TimedCache(
             tree,
             pool,
             lower,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openclaw_cache.engine.timed_cache import TimedCache
 from openclaw_cache.kv.agent import AgentAware
 from openclaw_cache.kv.block import NOWHERE, Tier
 
@@ -42,6 +43,7 @@ def status(engine: Engine) -> Json:
         "hit_ratio": sum(cache.num_hit_tokens.values()) / looked_up if looked_up else None,
         "saved_prefill_s": round(cache.saved_prefill_s, 3),
         "prefill_s_per_token": cache.prefill_s_per_token,
+        **(cache.figures() if isinstance(cache, TimedCache) else {}),
         "num_evicted_blocks": {
             tier.name.lower(): num for tier, num in cache.lower.num_evicted_blocks.items()
         },

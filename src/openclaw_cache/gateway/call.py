@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openclaw_cache.dialects.dialect import Dialect
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
+from openclaw_cache.gateway.prompt_tokens import PromptTokens
+from openclaw_cache.observe.record import CanonicalEffect, Step
 from openclaw_cache.types import Headers, Identity, Namespace
 
 if TYPE_CHECKING:
     from openclaw_cache.gateway.flight import Reader
+    from openclaw_cache.gateway.pace import Pace
+    from openclaw_cache.gateway.prefix_watch import Watched
 
 CACHE_NAME = "openclaw-cache"
 
@@ -38,11 +42,13 @@ class Call:
     """Whether the reply may be stored."""
     check: Callable[[str, Identity], None] = lambda _model, _identity: None
     """Raises RequestError where the client may not use this model or be this agent."""
+    outcome: Outcome | None = None
+    """What has become of it so far; None until it is known who is to answer. Also where it fails."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened to a request: for headers, metrics and its log line."""
+    """What happened to a request: for headers, metrics, its log line and its record."""
 
     outcome: str
     cache_status: str
@@ -54,6 +60,25 @@ class Outcome:
     detail: str = ""
     age_s: int | None = None
     usage: Usage | None = None
+    prompt_tokens: PromptTokens | None = None
+    """Where the KV of its prompt came from, where an upstream was asked and told."""
+    pace: Pace | None = None
+    """Of its stream, where an upstream was asked for it."""
+    miss: str = ""
+    """Why a stored reply was not there, one of `record.MISSES`; empty where none was looked up, or it was there. Not
+    for clients: it may tell of other namespaces."""
+    prompt_id: str = ""
+    """See `reading.Reading`."""
+    steps: list[Step] = field(default_factory=list)
+    """What it went through, in order."""
+    watched: Watched | None = None
+    """Its prompt, compared with its session's earlier ones beside the request; None where it is not."""
+    canonical: Sequence[CanonicalEffect] = ()
+    """What the prefix canonicaliser did, or would have done."""
+    sent: bytes | None = None
+    """What went upstream, where it was not what the client sent."""
+    semantic_id: str = ""
+    """Of the decision of the semantic cache, where there was one."""
 
     @property
     def is_answered(self) -> bool:

@@ -11,6 +11,7 @@ from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.cache_hints import RoutingKeys, hinted
 from openclaw_cache.gateway.call import Call, Outcome
+from openclaw_cache.gateway.canonical import Canonical, Prompt
 from openclaw_cache.gateway.kv_salt import HEADER as SALT_HEADER
 from openclaw_cache.gateway.kv_salt import KvSalt
 from openclaw_cache.gateway.session_prompts import SessionPrompt, SessionPrompts
@@ -38,6 +39,7 @@ class Dispatch:
         routing_keys: Conversations as providers that cache prompts know them.
         credential_namespace: The namespace of a client whose own credentials go upstream.
         session_prompts: Keeps what sessions ask of embedded engines, for hints.
+        canonical: Gives prompts a stable beginning.
     """
 
     upstreams: Sequence[Upstream]
@@ -45,6 +47,7 @@ class Dispatch:
     routing_keys: RoutingKeys
     credential_namespace: Callable[[bytes], Namespace]
     session_prompts: SessionPrompts = field(default_factory=SessionPrompts)
+    canonical: Canonical = field(default_factory=Canonical)
 
     def candidates(self, model: str, api: str, vendor: Vendor, call: Call | None = None) -> list[Upstream]:
         """Those that serve `model` through `api` (a dialect's name), the ones that are up first; never empty.
@@ -143,19 +146,41 @@ class Dispatch:
         headers = header_rules.outgoing(call.headers, with_credentials=forwards_credentials(call, upstream))
         headers.append(("x-request-id", call.request_id))
         if upstream.pod is not None:
-            salt = self.kv_salt.of(outcome.namespace)
-            headers.append((SALT_HEADER, salt))
-            if session := outcome.identity.session:
-                # By the namespace of the client's key, under which its hints will come.
-                self.session_prompts.note(call.namespace, session, SessionPrompt(upstream.name, salt, raw))
-        if upstream.cache_hints == "auto":
-            key_of = self.routing_keys.of(outcome.namespace)
-            raw = hinted(raw, body(), call.dialect.name, outcome.identity.session, key_of)
+            headers.append((SALT_HEADER, self.kv_salt.of(outcome.namespace)))
         query = call.query.decode("latin-1")
-        reply = await upstream.send(
-            "POST", call.path, query, headers, raw, repeatable=is_repeatable, waits=waits
-        )
+
+        async def send(prompt: Prompt) -> UpstreamReply:
+            sent = self._sent(call, upstream, outcome, prompt)
+            return await upstream.send(
+                "POST", call.path, query, headers, sent, repeatable=is_repeatable, waits=waits
+            )
+
+        prompt = Prompt(raw, body, is_original=raw is call.raw)
+        if upstream.canonical == "off":
+            outcome.canonical, outcome.sent = (), None  # of one that was asked before
+            return with_body(await send(prompt), upstream.name)
+        changed = self.canonical.of(prompt, call.dialect.name, upstream, outcome)
+        reply = await send(changed)
+        if is_repeatable and self.canonical.refused(reply.status, changed):
+            reply.finish()
+            reply = await send(
+                self.canonical.without_late_system(prompt, call.dialect.name, upstream, outcome)
+            )
+            if reply.is_ok:
+                self.canonical.note_unfit(upstream, outcome)
         return with_body(reply, upstream.name)
+
+    def _sent(self, call: Call, upstream: Upstream, outcome: Outcome, prompt: Prompt) -> bytes:
+        """The bytes that go upstream, with hints for its cache; sessions of embedded engines are noted."""
+        session = outcome.identity.session
+        if upstream.pod is not None and session:
+            # By the namespace of the client's key, under which its hints will come.
+            noted = SessionPrompt(upstream.name, self.kv_salt.of(outcome.namespace), prompt.raw)
+            self.session_prompts.note(call.namespace, session, noted)
+        if upstream.cache_hints != "auto":
+            return prompt.raw
+        key_of = self.routing_keys.of(outcome.namespace)
+        return hinted(prompt.raw, prompt.body(), call.dialect.name, session, key_of)
 
 
 def forwards_credentials(call: Call, upstream: Upstream) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.inflight import InFlightBytes, overloaded
+from openclaw_cache.gateway.pace import Pace
 from openclaw_cache.types import Headers
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class Transcript(Protocol):
     def terminal(self) -> bool:
         """Whether the reply's own end has come, so that nothing more need be read."""
 
+    @property
+    def num_pieces(self) -> int:
+        """Events so far that brought something of the reply; 0 where it is no stream."""
+
 
 class Flight:
     """One upstream call and its readers.
@@ -77,6 +82,7 @@ class Flight:
         streamed: Whether the request that started it asked for a stream.
         budget: What all flights and bodies may hold together; a flight that finds it used up keeps no more than its
             readers need.
+        pace: Follows how fast a stream's tokens come.
     """
 
     def __init__(
@@ -88,8 +94,10 @@ class Flight:
         recorder: Recorder,
         streamed: bool,
         budget: InFlightBytes | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.streamed = streamed
+        self.pace = pace or Pace()
         self._budget = budget or InFlightBytes(sys.maxsize)
         self.recorder = recorder
         self.reply: bytes | None = None
@@ -180,6 +188,7 @@ class Flight:
             chunk = await source.read()
             if chunk:
                 self._append(transcript.feed(chunk))
+                self.pace.note(transcript.num_pieces)
                 if transcript.terminal:
                     self._settle(None)
             else:

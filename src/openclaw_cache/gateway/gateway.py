@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
-
-import orjson
+from typing import TYPE_CHECKING
 
 from openclaw_cache.dialects.dialect import Dialect
 from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
-from openclaw_cache.errors import RequestError
+from openclaw_cache.errors import RequestError, StoreError
 from openclaw_cache.gateway.call import CACHE_NAME, Call, Following, Invalidation, Outcome, Ready
 from openclaw_cache.gateway.dispatch import Dispatch, is_free
 from openclaw_cache.gateway.flight import Flight, Source, Transcript
@@ -26,23 +24,24 @@ from openclaw_cache.gateway.identity import identify
 from openclaw_cache.gateway.inflight import InFlightBytes
 from openclaw_cache.gateway.keys import Keys
 from openclaw_cache.gateway.negative_step import NegativeStep, request_name
+from openclaw_cache.gateway.pace import Pace
+from openclaw_cache.gateway.passage import Passage
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan, restricted
-from openclaw_cache.gateway.reading import Reading, Readings
+from openclaw_cache.gateway.prefix_watch import PrefixWatch
+from openclaw_cache.gateway.reading import Readings
 from openclaw_cache.gateway.recorder import Recorder
+from openclaw_cache.gateway.refusals import ambiguous, not_cached
 from openclaw_cache.gateway.same_run import run_of
 from openclaw_cache.gateway.semantic.look import Asking, Look
 from openclaw_cache.gateway.transcript import EventTranscript, PlainTranscript
-from openclaw_cache.gateway.upstream import Upstream
+from openclaw_cache.gateway.why_missed import WhyMissed
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.cache import ResultCache
-from openclaw_cache.result.key import decode
 from openclaw_cache.result.versions import Epochs
-from openclaw_cache.types import CacheKey, Entry, Identity, Json, Namespace
+from openclaw_cache.types import CacheKey, Entry, Namespace
 
 if TYPE_CHECKING:
     from openclaw_cache.gateway.semantic.step import SemanticStep
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -65,6 +64,9 @@ class Gateway:
     """Told of each failure that became a miss; counts it and logs the first."""
     wall: Callable[[], float] = time.time
     semantic: SemanticStep | None = None
+    prefixes: PrefixWatch | None = None
+    """Compares prompts with the earlier ones of their sessions, where it is on."""
+    missed: WhyMissed = field(default_factory=WhyMissed)
     flights: Flights = field(default_factory=Flights)
     on_invalidate: Callable[[], None] = lambda: None
     """Closes what else is shared by requests in the air."""
@@ -77,7 +79,28 @@ class Gateway:
         Raises:
             RequestError: what the client did wrong, or 504 for an unmet `only-if-cached`.
         """
+        passage = await self._begin(call)
+        key, planned = passage.key, passage.planned
+        if key is not None and planned.reads:
+            found = await self._lookup(passage, key)
+            if found is not None:
+                return self._hit(passage, *found)
+        look = Look()
+        if key is not None:
+            look = await self._by_meaning(passage, key)
+        if look.entry is not None and (body := passage.wire_form(look.entry)) is not None:
+            self._verify(passage, look)
+            self.missed.settled(passage, None)
+            return self._hit(passage, look.entry, body, look)
+        if passage.control.only_if_cached:
+            raise not_cached()
+        return self._follow(passage, look)
+
+    async def _begin(self, call: Call) -> Passage:
+        """Read a request, find who may answer it, decide what may be done with it, and name its reply."""
+        began = time.perf_counter()
         reading, value = await self.readings.read(call.raw, self.dispatch.client(call), call.dialect)
+        read_at = time.perf_counter()
         request = reading.request
         identity = identify(call.headers, reading.labels)
         if call.strict and reading.ambiguity:
@@ -90,13 +113,6 @@ class Gateway:
         planned = restricted(
             plan(request, reading.reason, control), may_read=call.may_read, may_write=call.may_write
         )
-        uses_cache = planned.reads or planned.writes
-        model_identity = await upstream.model_identity() if uses_cache else ""
-        began = time.perf_counter()
-        make_key = None
-        if uses_cache:
-            make_key = await self.keys.maker(call, upstream, namespace, request.model, model_identity)
-        key = None if make_key is None else make_key(reading.body_hash)
         outcome = Outcome(
             "miss",
             f"{CACHE_NAME}; fwd=miss",
@@ -105,82 +121,105 @@ class Gateway:
             namespace,
             request.stream,
             identity,
+            prompt_id=reading.prompt_id,
         )
+        call.outcome = outcome
+        passage = Passage(call, reading, value, upstreams, control, planned, None, None, outcome)
+        if planned.reads or planned.writes:
+            model_identity = await upstream.model_identity()
+            passage.asked_at = time.perf_counter()
+            make_key = await self.keys.maker(call, upstream, namespace, request.model, model_identity)
+            if make_key is not None:
+                passage.make_key, passage.key = make_key, make_key(reading.body_hash)
         if isinstance(planned, Bypass):
             outcome.bypass(planned.reason)
-        elif key is None:
+        elif passage.key is None:
             outcome.bypass(Reason.DEGRADED)
+        passage.note("read", "known" if value is None else "new", read_at - began)
+        what = f"bypass ({outcome.detail})" if outcome.detail else "cacheable"
+        passage.note("plan", what, (passage.asked_at or time.perf_counter()) - read_at)
+        return passage
 
-        if key is not None and planned.reads:
-            entry = await self._lookup(namespace, key, control, request, began)
-            if entry is not None and (body_out := _wire_form(entry, request, call.dialect)) is not None:
-                return self._hit(entry, body_out, outcome)
-        look = Look()
-        if key is not None and make_key is not None:
-            asking = Asking(
-                call, request, namespace, control, value, make_key, reads=planned.reads, writes=planned.writes
-            )
-            look = await self._by_meaning(asking, key, is_joinable=planned.joinable)
-        if look.entry is not None and (body_out := _wire_form(look.entry, request, call.dialect)) is not None:
-            self._verify(call, upstreams, reading, value, key, planned, outcome, look)
-            return self._hit(look.entry, body_out, outcome, look)
-        if control.only_if_cached:
-            raise _not_cached()
-        return self._follow(call, upstreams, reading, value, key, planned, outcome, look)
-
-    async def _by_meaning(self, asking: Asking, key: CacheKey, *, is_joinable: bool) -> Look:
+    async def _by_meaning(self, passage: Passage, key: CacheKey) -> Look:
         """Look for the reply to a question that means the same; not where the very same is in the air already."""
-        if self.semantic is None or (is_joinable and self.flights.find(key) is not None):
+        planned, make_key = passage.planned, passage.make_key
+        if self.semantic is None or make_key is None:
             return Look()
-        return await self.semantic.look(asking)
+        if planned.joinable and self.flights.find(key) is not None:
+            return Look()
+        began = time.perf_counter()
+        asking = Asking(
+            passage.call,
+            passage.request,
+            passage.outcome.namespace,
+            passage.control,
+            passage.value,
+            make_key,
+            reads=planned.reads,
+            writes=planned.writes,
+        )
+        look = await self.semantic.look(asking)
+        if look.decision is not None:
+            passage.outcome.semantic_id = look.decision.id
+        if look.decision is not None or look.understanding is not None:
+            said = "no vector" if look.decision is None else look.decision.outcome
+            passage.note("semantic", said, time.perf_counter() - began)
+        return look
 
-    def _verify(
-        self,
-        call: Call,
-        upstreams: Sequence[Upstream],
-        reading: Reading,
-        value: dict[str, Json] | None,
-        key: CacheKey | None,
-        planned: Cacheable | Bypass,
-        outcome: Outcome,
-        look: Look,
-    ) -> None:
+    def _verify(self, passage: Passage, look: Look) -> None:
         """Have some of the replies that are given by meaning checked by the model, behind the client's back."""
         semantic = self.semantic
-        if semantic is None or not semantic.verifier.takes(look, is_free=is_free(call, upstreams[0])):
+        if semantic is None or not semantic.verifier.takes(
+            look, is_free=is_free(passage.call, passage.upstream)
+        ):
             return
-        following = self._follow(call, upstreams[:1], reading, value, key, planned, replace(outcome), look)
-        semantic.verifier.verify(following, look)
+        behind = replace(
+            passage,
+            upstreams=passage.upstreams[:1],
+            outcome=replace(passage.outcome, steps=[]),
+            is_behind=True,
+        )
+        semantic.verifier.verify(self._follow(behind, look), look)
 
-    async def _lookup(
-        self, namespace: Namespace, key: CacheKey, control: Control, request: Request, began: float
-    ) -> Entry | None:
-        now = self.wall()
-        entry = self.cache.peek(key, now)
+    async def _lookup(self, passage: Passage, key: CacheKey) -> tuple[Entry, bytes] | None:
+        """The stored reply, and as this request wants it; None, with the reason on its outcome, where there is none."""
+        now, control, request, outcome = self.wall(), passage.control, passage.request, passage.outcome
+        entry, was_asked = self.cache.peek(key, now), True
         if entry is None:
             # While the store was asked, the flight of an identical request may have landed in memory.
-            left_s = self.store_timeout_s - (time.perf_counter() - began)
-            fetched = await self._from_store(self.cache.fetch(namespace, key), left_s)
+            left_s = self.store_timeout_s - (time.perf_counter() - passage.asked_at)
+            fetched, was_asked = await self._from_store(outcome.namespace, key, left_s)
             entry = fetched or self.cache.peek(key, now)
-        if entry is not None and (
-            not control.accepts(now - entry.created_at, entry.expires_at - now)
-            or (request.wants_usage and not entry.has_usage)
-        ):
-            entry = None
-        self.metrics.result_lookup_seconds.observe(time.perf_counter() - began)
-        self.metrics.hit_window.add(time.monotonic(), hit=entry is not None)
-        return entry
+            if fetched is not None:
+                self.missed.found(passage, fetched.expires_at)
+        took_s = time.perf_counter() - passage.asked_at
+        body: bytes | None = None
+        if entry is None:
+            outcome.miss = self.missed.why(passage, now) if was_asked else "store"
+        else:
+            is_fit = control.accepts(now - entry.created_at, entry.expires_at - now) and (
+                entry.has_usage or not request.wants_usage
+            )
+            body = passage.wire_form(entry) if is_fit else None
+            outcome.miss = "" if body is not None else "control"
+        self.metrics.result_lookup_seconds.observe(took_s)
+        self.metrics.hit_window.add(time.monotonic(), hit=body is not None)
+        passage.note("result", f"miss ({outcome.miss})" if outcome.miss else "hit", took_s)
+        return None if entry is None or body is None else (entry, body)
 
-    async def _from_store(self, asking: Awaitable[T | None], left_s: float) -> T | None:
-        """What the store says, if it does within what is left of the request's one budget; else None, counted."""
+    async def _from_store(
+        self, namespace: Namespace, key: CacheKey, left_s: float
+    ) -> tuple[Entry | None, bool]:
+        """What the store says within what is left of the request's one budget, and whether it could be asked."""
         try:
             async with asyncio.timeout(left_s):
-                return await asking
-        except TimeoutError:
+                return await self.cache.find(namespace, key), True
+        except (TimeoutError, StoreError):
             self.on_degraded("store_unavailable")
-            return None
+            return None, False
 
-    def _hit(self, entry: Entry, body: bytes, outcome: Outcome, look: Look | None = None) -> Ready:
+    def _hit(self, passage: Passage, entry: Entry, body: bytes, look: Look | None = None) -> Ready:
+        outcome = passage.outcome
         outcome.outcome, outcome.detail = "exact", ""
         outcome.cache_status = f"{CACHE_NAME}; hit; detail=exact"
         if look is not None and look.decision is not None:
@@ -212,42 +251,30 @@ class Gateway:
         self.metrics.invalidations.labels("model").inc()
         return Invalidation(names=sorted(names), served=bool(serving), durable=durable)
 
-    def _follow(
-        self,
-        call: Call,
-        upstreams: Sequence[Upstream],
-        reading: Reading,
-        value: dict[str, Json] | None,
-        key: CacheKey | None,
-        planned: Cacheable | Bypass,
-        outcome: Outcome,
-        look: Look,
-    ) -> Following:
+    def _follow(self, passage: Passage, look: Look) -> Following:
         """Join the flight of an identical request, or start one."""
-        dialect, upstream, request = call.dialect, upstreams[0], reading.request
-        air_key = self._air_key(call, upstream, reading, key, planned, outcome.identity)
+        call, upstream, request, outcome = passage.call, passage.upstream, passage.request, passage.outcome
+        dialect = call.dialect
+        air_key = self._air_key(passage)
         joined = self.flights.find(air_key) if air_key is not None else None
         if joined is not None and _tells_usage_to(joined, request):
             outcome.outcome = "collapsed"
             outcome.cache_status += "; collapsed"
+            passage.note("flight", "joined")
             return Following(outcome, joined.join(), request, dialect)
 
-        @functools.cache
-        def body() -> dict[str, Json]:
-            # Bytes that were read before were not decoded again, and most requests never need it.
-            return value if value is not None else decode(call.raw).value
-
-        asks_usage = request.stream and not request.include_usage and upstream.ask_usage and planned.writes
-        has_usage = asks_usage or request.include_usage
-        recorder = self._recorder(call, upstream, request, key, planned, outcome, look, body, has_usage)
+        asks_usage = (
+            request.stream and not request.include_usage and upstream.ask_usage and passage.planned.writes
+        )
+        recorder = self._recorder(passage, look, asks_usage or request.include_usage)
 
         def sender(waits: bool) -> Callable[[], Awaitable[Source]]:
             return self.dispatch.sender(
                 call,
-                upstreams,
+                passage.upstreams,
                 outcome,
-                body=body,
-                raw=dialect.ask_usage(call.raw, body()) if asks_usage else call.raw,
+                body=passage.body,
+                raw=dialect.ask_usage(call.raw, passage.body()) if asks_usage else call.raw,
                 is_repeatable=not request.state,
                 answered_by=recorder.answered_by,
                 waits=waits,
@@ -255,33 +282,49 @@ class Gateway:
 
         @functools.cache
         def name() -> bytes:
-            return request_name(self.dispatch.client(call), upstream.name, call, reading.body_hash)
+            return request_name(self.dispatch.client(call), upstream.name, call, passage.reading.body_hash)
 
-        send = self.negative.guarded(call, name, outcome, sender)
-        flight = self._launch(send, recorder, air_key, streamed=request.stream)
+        passage.note("flight", "alone" if air_key is None else "leads")
+        self.missed.asked(passage)
+        send = self._watched(passage, self.negative.guarded(call, name, outcome, sender))
+        flight = self._launch(passage, send, recorder, air_key)
         return Following(outcome, flight.join(), request, dialect)
 
-    def _recorder(
-        self,
-        call: Call,
-        upstream: Upstream,
-        request: Request,
-        key: CacheKey | None,
-        planned: Cacheable | Bypass,
-        outcome: Outcome,
-        look: Look,
-        body: Callable[[], dict[str, Json]],
-        has_usage_event: bool,
-    ) -> Recorder:
+    def _watched(
+        self, passage: Passage, send: Callable[[], Awaitable[Source]]
+    ) -> Callable[[], Awaitable[Source]]:
+        """The same call, noted as a step; its prompt is compared with earlier ones while the upstream works."""
+        outcome = passage.outcome
+        is_repeated = outcome.detail == "negative"  # no upstream is asked
+
+        async def sent() -> Source:
+            began = time.perf_counter()
+            if not is_repeated and not passage.is_behind and self.prefixes is not None:
+                outcome.watched = self.prefixes.watch(passage)
+            said = "left"
+            try:
+                source = await send()
+                said = f"{source.status}, repeated" if is_repeated else str(source.status)
+                return source
+            except RequestError as e:
+                said = e.code or e.kind
+                raise
+            finally:
+                passage.note("upstream", said, time.perf_counter() - began)
+
+        return sent
+
+    def _recorder(self, passage: Passage, look: Look, has_usage_event: bool) -> Recorder:
         """What a flight's reply is judged and kept by."""
+        call, upstream = passage.call, passage.upstream
         return Recorder(
-            cache=self.cache if planned.writes else None,
-            key=key,
-            namespace=outcome.namespace,
+            cache=self.cache if passage.planned.writes else None,
+            key=passage.key,
+            namespace=passage.outcome.namespace,
             upstream=upstream.name,
             dialect=call.dialect,
-            request=request,
-            prompt=lambda: call.dialect.prompt_text(body()),
+            request=passage.request,
+            prompt=lambda: call.dialect.prompt_text(passage.body()),
             ttl_s=self.ttl_s,
             wall=self.wall,
             asked_at=self.wall(),
@@ -293,25 +336,19 @@ class Gateway:
             is_same_model=upstream.identity_check(),
             look=look,
             on_stored=self._learning(look, call.dialect),
+            note=passage.note,
         )
 
-    def _air_key(
-        self,
-        call: Call,
-        upstream: Upstream,
-        reading: Reading,
-        key: CacheKey | None,
-        planned: Cacheable | Bypass,
-        identity: Identity,
-    ) -> CacheKey | None:
+    def _air_key(self, passage: Passage) -> CacheKey | None:
         """Under which this request may lead or follow a flight; None where it must have one of its own."""
+        call, reading, planned = passage.call, passage.reading, passage.planned
         if isinstance(planned, Cacheable):
-            return key if planned.joinable else None
-        run = run_of(call, reading, planned, identity)
+            return passage.key if planned.joinable else None
+        run = run_of(call, reading, planned, passage.outcome.identity)
         if not run:
             return None
         # The reply of such a flight is not put together, so its bytes must be equal, not only its value.
-        return CacheKey(request_name(self.dispatch.client(call), upstream.name, call, b"", *run))
+        return CacheKey(request_name(self.dispatch.client(call), passage.upstream.name, call, b"", *run))
 
     def _learning(self, look: Look, dialect: Dialect) -> Callable[[bytes], None]:
         """What is learnt from a reply to a question that something stored was near to."""
@@ -322,11 +359,10 @@ class Gateway:
 
     def _launch(
         self,
+        passage: Passage,
         send: Callable[[], Awaitable[Source]],
         recorder: Recorder,
         key: CacheKey | None,
-        *,
-        streamed: bool,
     ) -> Flight:
         """Make a flight; with a `key` it stands in the table until its reply is complete or has failed."""
 
@@ -345,39 +381,24 @@ class Gateway:
                 else:
                     recorder.estimate(flight)
             finally:
+                self.missed.settled(passage, recorder.stored_until)
                 if key is not None:
                     self.flights.remove(key, flight)
 
-        flight = Flight(send, understand, ended, recorder=recorder, streamed=streamed, budget=self.inflight)
+        flight = Flight(
+            send,
+            understand,
+            ended,
+            recorder=recorder,
+            streamed=passage.request.stream,
+            budget=self.inflight,
+            pace=Pace(self.metrics.itl_seconds.all),
+        )
         if key is not None:
             self.flights.add(key, flight)
         return flight
 
 
-def ambiguous(how: str) -> RequestError:
-    """What a key that is limited to certain models gets for a body that names its model in two ways."""
-    return RequestError(
-        400,
-        f"this API key is limited to certain models, and the body can be read in two ways ({how})",
-        code="ambiguous_body",
-    )
-
-
-def _not_cached() -> RequestError:
-    message = "only-if-cached: no stored reply can answer this request"
-    return RequestError(504, message, kind="api_error", code="not_cached")
-
-
 def _tells_usage_to(flight: Flight, request: Request) -> bool:
     """Whether the flight's reply will have the usage that `request` wants, if it wants any."""
     return not request.wants_usage or not flight.streamed or flight.recorder.has_usage_event
-
-
-def _wire_form(entry: Entry, request: Request, dialect: Dialect) -> bytes | None:
-    """A stored reply as this request wants it; None where it cannot be replayed as a stream."""
-    if not request.stream:
-        return entry.reply
-    try:
-        return dialect.split(orjson.loads(entry.reply), request)
-    except (ValueError, TypeError):  # TypeError: nested too deeply to be written again
-        return None

@@ -6,15 +6,45 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from openclaw_cache.gateway import headers as header_rules
 from openclaw_cache.gateway.call import Call
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.result.key import Keyer
 from openclaw_cache.result.versions import Epochs
-from openclaw_cache.types import CacheKey, Namespace
+from openclaw_cache.types import CacheKey, Headers, Namespace
 
-MakeKey = Callable[[bytes], CacheKey]
-"""From a body (its canonical form, or what stands for it) to the key of its reply."""
+
+class MakeKey(msgspec.Struct, frozen=True):
+    """All of a request's key but its body."""
+
+    keyer: Keyer
+    namespace: Namespace
+    path: str
+    query: bytes
+    upstream: str
+    model_identity: str
+    epoch: bytes
+    headers: Headers
+
+    def __call__(self, body: bytes) -> CacheKey:
+        """From a body (its canonical form, or what stands for it) to the key of its reply."""
+        return self.keyer.key(
+            namespace=self.namespace,
+            path=self.path,
+            query=self.query,
+            upstream=self.upstream,
+            model_identity=self.model_identity,
+            epoch=self.epoch,
+            headers=self.headers,
+            body=body,
+        )
+
+    @property
+    def version(self) -> tuple[bytes, ...]:
+        """What of it names the state of the model that answers."""
+        return self.upstream.encode(), self.model_identity.encode(), self.epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +78,13 @@ class Keys:
         if epoch is None:
             self.on_degraded("epoch_unknown")
             return None
-        headers = header_rules.keyed(call.headers)
-
-        def make(body: bytes) -> CacheKey:
-            return self.keyer.key(
-                namespace=namespace,
-                path=call.path,
-                query=call.query,
-                upstream=upstream.name,
-                model_identity=model_identity,
-                epoch=epoch,
-                headers=headers,
-                body=body,
-            )
-
-        return make
+        return MakeKey(
+            self.keyer,
+            namespace,
+            call.path,
+            call.query,
+            upstream.name,
+            model_identity,
+            epoch,
+            header_rules.keyed(call.headers),
+        )

@@ -122,6 +122,8 @@ class KvPod:
             body = None if order is None else orjson.dumps(order)
         except orjson.JSONEncodeError as e:  # a number beyond 64 bits, or nested too deeply
             raise RequestError(400, f"the order cannot be passed on to the engine: {e}") from None
+        if self._session is not None and self._session.closed:  # what asks last, at the end, learns nothing
+            raise self._unavailable("the gateway is stopping")
         if self._session is None:
             # A connection each time: these calls are rare, and a kept one could have gone stale in between.
             self._session = aiohttp.ClientSession(

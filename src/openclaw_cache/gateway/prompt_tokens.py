@@ -10,14 +10,18 @@ from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.types import Headers
 
 HEADER: Final = b"x-openclaw-kv"
-"""On replies of the embedded engine: `computed=5, device=64, host=0, disk=0`, in tokens of the prompt."""
+"""On replies of the embedded engine: `computed=5, device=64, host=0, disk=0, copied=3`, in tokens of the prompt."""
 
-_FIELD: Final = re.compile(rb"\s*(computed|device|host|disk)\s*=\s*(\d{1,12})\s*")
+_FIELD: Final = re.compile(rb"\s*(computed|device|host|disk|copied)\s*=\s*(\d{1,12})\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTokens:
-    """The tokens of one prompt by the tier that had them; those in none were computed."""
+    """The tokens of one prompt by the tier that had them; those in none were computed.
+
+    What the engine copied of a block that another prompt shares in part counts as computed, fewer tokens than a block
+    has: a prompt's `cached_tokens` are whole blocks, and what is told to its client and what is counted must agree.
+    """
 
     computed: int
     device: int = 0
@@ -37,7 +41,9 @@ def from_header(headers: Headers) -> PromptTokens | None:
         return None
     fields = [_FIELD.fullmatch(part) for part in value.split(b",")]
     found = {m[1].decode(): int(m[2]) for m in fields if m is not None}
-    return PromptTokens(**found) if "computed" in found else None
+    if "computed" not in found:
+        return None
+    return PromptTokens(found.pop("computed") + found.pop("copied", 0), **found)
 
 
 def from_usage(usage: Usage) -> PromptTokens | None:

@@ -17,6 +17,7 @@ from openclaw_cache.dialects.request import Request
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.identity import BodyLabels, labels
 from openclaw_cache.gateway.policy import Policy, Reason, body_reason
+from openclaw_cache.gateway.prompt_ids import PromptIds
 from openclaw_cache.result.key import INLINE_BYTES, canonical, decode
 from openclaw_cache.types import Json, Namespace
 
@@ -38,6 +39,8 @@ class Reading:
     body_hash: bytes
     """BLAKE3 of the canonical body, empty where it has none."""
     labels: BodyLabels
+    prompt_id: str
+    """A keyed hash of the API and the canonical body, 16 hex digits, for operators; empty where it has none."""
 
 
 class Readings:
@@ -47,12 +50,20 @@ class Readings:
         policy: The operator's settings.
         ignore: Fields that do not tell requests apart (`result.key.canonical`).
         max_messages: How many a conversation may have.
+        prompt_ids: Names prompts.
     """
 
-    def __init__(self, policy: Policy, ignore: frozenset[str], max_messages: int = 20_000) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        ignore: frozenset[str],
+        max_messages: int = 20_000,
+        prompt_ids: PromptIds | None = None,
+    ) -> None:
         self._policy = policy
         self.ignore = ignore
         self._max_messages = max_messages
+        self.prompt_ids = prompt_ids or PromptIds()
         self._known: dict[bytes, Reading] = {}
 
     async def read(
@@ -100,6 +111,7 @@ class Readings:
             ambiguity=body.why or _other_model(body.value),
             body_hash=hashed,
             labels=labels(body.value),
+            prompt_id=self.prompt_ids.of(dialect.name, hashed),
         ), body.value
 
 

@@ -57,12 +57,18 @@ class Recorder:
     """What the question is to be found by, and what was found that is like it."""
     on_stored: Callable[[bytes], None] = lambda _reply: None
     """Called with each reply that is stored."""
+    note: Callable[[str, str, float], None] = lambda _name, _result, _took_s: None
+    """Told of each step: its name, what came of it, and the seconds it took."""
     began_at: float = field(default_factory=time.monotonic)
     stored: bool = False
+    """Whether the reply is in the cache already."""
+    stored_until: float | None = None
+    """Unix seconds; None where it is not stored, and will not be."""
+    prompt_tokens: PromptTokens | None = None
+    """Where the KV of the prompt came from, once that is known."""
     usage: Usage | None = None
     reply: dict[str, Json] | None = None
     """The reply as one JSON object; None where it is none, or was not put together."""
-    _prompt_counted: bool = field(default=False, init=False)
 
     def begin(self, source: Source) -> None:
         """Count the prompt's tokens where the reply's head tells of them: they are spent, come what may."""
@@ -70,6 +76,7 @@ class Recorder:
             num_prompt = tokens.computed + tokens.num_cached
             self.usage = Usage(prompt_tokens=num_prompt, cached_tokens=tokens.num_cached)
             self._count_prompt(tokens)
+            self.note("kv", f"{tokens.num_cached} of {num_prompt} tokens", 0.0)
 
     def answered_by(self, upstream: str) -> None:
         """Note which upstream answers. Another one than the key names: its reply is not stored."""
@@ -146,11 +153,11 @@ class Recorder:
         if usage is None:
             return
         self.usage = usage
-        if not self._prompt_counted and (tokens := from_usage(usage)) is not None:
+        if self.prompt_tokens is None and (tokens := from_usage(usage)) is not None:
             self._count_prompt(tokens)
 
     def _count_prompt(self, tokens: PromptTokens) -> None:
-        self._prompt_counted = True
+        self.prompt_tokens = tokens
         for source, child in self.metrics.prompt_tokens_from.items():
             child.inc(getattr(tokens, source))
         if self.own_engine:
@@ -162,15 +169,21 @@ class Recorder:
     def _store(
         self, cache: ResultCache, key: CacheKey, body: bytes, reply: dict[str, Json], *, is_whole: bool
     ) -> None:
-        if self.dialect.refusal_to_store(reply, self.request) is not None:
-            return
+        began = time.perf_counter()
+        refusal = self.dialect.refusal_to_store(reply, self.request)
         model = str(reply.get("model") or self.request.model)
-        if self.outdated_at.get(model, 0.0) >= self.began_at or not self.is_same_model():
-            return
+        if refusal is None and (
+            self.outdated_at.get(model, 0.0) >= self.began_at or not self.is_same_model()
+        ):
+            refusal = "outdated"
         now = self.wall()
         newer = cache.peek(key, now)
-        if newer is not None and newer.created_at > self.asked_at:
-            return  # a `no-cache` request has replaced the entry in the meantime
+        if refusal is None and newer is not None and newer.created_at > self.asked_at:
+            # A `no-cache` request has replaced the entry in the meantime.
+            refusal, self.stored_until = "replaced", newer.expires_at
+        if refusal is not None:
+            self.note("store", f"refused ({refusal})", time.perf_counter() - began)
+            return
         usage = self.usage or Usage()
         entry = Entry(
             reply=body,
@@ -190,7 +203,11 @@ class Recorder:
             # What only calls tools, or was cut at the request's own limit, answers nothing else.
             likeness=self.look.likeness() if self.dialect.answer_text(reply) is not None else None,
         )
-        began = time.perf_counter()
+        put_at = time.perf_counter()
         self.stored = cache.put(key, entry)
+        if self.stored or not cache.is_screened:  # else it may be that it was not fit to be kept
+            self.stored_until = entry.expires_at
         self.on_stored(body)
-        self.metrics.result_update_seconds.observe(time.perf_counter() - began)
+        ended = time.perf_counter()
+        self.metrics.result_update_seconds.observe(ended - put_at)
+        self.note("store", "stored" if self.stored_until is not None else "screened", ended - began)

@@ -38,6 +38,11 @@ class EventTranscript:
         """Whether the event that ends the stream has come."""
         return self.progress.has_end
 
+    @property
+    def num_pieces(self) -> int:
+        """Events so far that brought something of the reply."""
+        return self.progress.num_pieces
+
     def feed(self, chunk: bytes) -> bytes:
         """Take raw bytes; return the whole events among them, as they came, comments included."""
         try:
@@ -101,6 +106,7 @@ class PlainTranscript:
     """A reply that is one body, JSON or not."""
 
     terminal = False
+    num_pieces = 0
 
     def __init__(self, *, keeps: bool = True) -> None:
         self.parts: list[bytes] = []

@@ -15,7 +15,8 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from openclaw_cache.errors import RequestError
+from openclaw_cache.canonical import RULE_IDS, Level
+from openclaw_cache.errors import ConfigError, RequestError
 from openclaw_cache.gateway.pod import Pod, until_ended, until_ready
 from openclaw_cache.gateway.probe import Probes
 from openclaw_cache.gateway.remote_pods import RemotePod, RemotePods
@@ -50,11 +51,15 @@ class Upstream:
         relay: Glob patterns of further paths that may be passed on to it.
         api_key: Sent instead of the client's credential.
         cache_hints: Whether prompts get hints for its own prompt cache.
+        canonical: How far prompts are changed to begin alike (`canonical.Level`).
+        canonical_without: Ids of rules for that which are not applied.
         ca_file: PEM file of the only authorities whose certificates it may show; the system's where None.
         on_retry: Called for each repeated call.
+        on_reply: Told of each call, repeated ones too, what came: `ok`, `client_error`, `limited` (429),
+            `server_error`, `failed` (no reply).
 
     Raises:
-        ConfigError: `ca_file` cannot be used.
+        ConfigError: `ca_file` cannot be used, or there is no rule of an id.
     """
 
     name: str
@@ -66,6 +71,8 @@ class Upstream:
     relay: list[str] = field(default_factory=list)
     api_key: str | None = field(default=None, repr=False)
     cache_hints: Literal["off", "auto"] = "off"
+    canonical: Level = "report"
+    canonical_without: frozenset[str] = frozenset()
     ca_file: Path | None = None
     probe_path: str = "/health"
     probe_interval_s: float = 5.0
@@ -75,8 +82,14 @@ class Upstream:
     retries: int = 1
     ask_usage: bool = True
     on_retry: Callable[[], None] = lambda: None
+    on_reply: Callable[[str], None] = lambda _result: None
 
     def __post_init__(self) -> None:
+        if unknown := sorted(self.canonical_without - set(RULE_IDS)):
+            raise ConfigError(
+                f"upstreams.{self.name}.canonical_without: there is no rule {unknown[0]!r}; "
+                f"there are {', '.join(RULE_IDS)}"
+            )
         self.urls = [u.rstrip("/").removesuffix("/v1") for u in self.urls]
         self.weights = self.weights or [1] * len(self.urls)
         self._pods = RemotePods(RemotePod(u, w) for u, w in zip(self.urls, self.weights, strict=True))
@@ -178,7 +191,7 @@ class Upstream:
         kept: UpstreamReply | None = None
         try:
             while True:
-                outcome = await self._attempt(call)
+                outcome = await self._counted(call)
                 if isinstance(outcome, UpstreamReply):
                     if kept is not None:
                         kept.finish()
@@ -196,6 +209,19 @@ class Upstream:
         finally:
             if kept is not None:
                 kept.close()
+
+    async def _counted(self, call: _Call) -> UpstreamReply | AttemptError:
+        """Send the call once, and tell what came. A kept connection that had closed is no call."""
+        try:
+            outcome = await self._attempt(call)
+        except RequestError:
+            self.on_reply("failed")
+            raise
+        if isinstance(outcome, UpstreamReply):
+            self.on_reply(_kind_of(outcome.status))
+        elif outcome.cause is not Cause.STALE:
+            self.on_reply("failed")
+        return outcome
 
     def _pause_s(self, outcome: UpstreamReply | AttemptError, call: _Call) -> float | None:
         """Seconds until the next attempt; None where there is none."""
@@ -247,6 +273,14 @@ class Upstream:
         elif self.api_key is not None:
             sent["Authorization"] = f"Bearer {self.api_key}"
         return sent
+
+
+def _kind_of(status: int) -> str:
+    if status < 400:
+        return "ok"
+    if status == 429:
+        return "limited"
+    return "client_error" if status < 500 else "server_error"
 
 
 def _redirect(name: str, response: aiohttp.ClientResponse) -> RequestError:

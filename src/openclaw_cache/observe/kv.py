@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from openclaw_cache.observe.histogram import Seconds
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.types import Json
 
@@ -19,6 +20,7 @@ class EngineFigures:
         self._metrics = metrics
         self._latest: dict[str, Mapping[str, Json]] = {}
         self._totals: dict[tuple[str, str], tuple[int | None, float]] = {}
+        self._timed: dict[tuple[str, str], tuple[int | None, list[int], float]] = {}
 
     def take(self, upstream: str, pid: int | None, status: Mapping[str, Json]) -> None:
         """Note what the engine of an upstream says now.
@@ -39,6 +41,11 @@ class EngineFigures:
             if tier in TIERS:
                 gain = self._gain(upstream, pid, f"failures {tier}", _number(num))
                 self._metrics.degraded.labels(f"kv_{tier}").inc(gain)
+        for what, seconds in (
+            ("lookup_s", self._metrics.kv_lookup_seconds),
+            ("update_s", self._metrics.kv_update_seconds),
+        ):
+            self._add_times(upstream, pid, what, _mapping(status.get(what)), seconds)
         self._set_gauges()
 
     def forget(self, upstream: str) -> None:
@@ -51,6 +58,20 @@ class EngineFigures:
         before_pid, before = self._totals.get((upstream, what), (pid, 0.0))
         self._totals[upstream, what] = (pid, total)
         return total if pid != before_pid or total < before else total - before
+
+    def _add_times(
+        self, upstream: str, pid: int | None, what: str, told: Mapping[str, Json], seconds: Seconds
+    ) -> None:
+        """Add what an engine has measured since the last time. Counts in other buckets are left out."""
+        nums, sum_s = told.get("nums"), _number(told.get("sum"))
+        now = [int(_number(num)) for num in nums] if isinstance(nums, list) else []
+        if len(now) != len(seconds.counts()[0]):
+            return
+        before_pid, before, before_s = self._timed.get((upstream, what), (pid, [0] * len(now), 0.0))
+        self._timed[upstream, what] = (pid, now, sum_s)
+        if pid != before_pid or any(a < b for a, b in zip(now, before, strict=True)):
+            before, before_s = [0] * len(now), 0.0
+        seconds.add([a - b for a, b in zip(now, before, strict=True)], max(0.0, sum_s - before_s))
 
     def _set_gauges(self) -> None:
         rows = [row for status in self._latest.values() for row in tier_rows(status)]

@@ -9,6 +9,7 @@ from openclaw_cache.settings.caches import (
 )
 from openclaw_cache.settings.fields import NAME_PATTERN
 from openclaw_cache.settings.memory import MemorySettings, RecallSettings, RerankSettings
+from openclaw_cache.settings.observe import ObserveSettings
 from openclaw_cache.settings.semantic import (
     DOMAIN_PATTERN,
     DomainSettings,
@@ -28,6 +29,7 @@ __all__ = [
     "DomainSettings",
     "KvCacheSettings",
     "MemorySettings",
+    "ObserveSettings",
     "RecallSettings",
     "RerankSettings",
     "ResultCacheSettings",

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 from openclaw_cache.settings.caches import KvCacheSettings, ResultCacheSettings, SavingsSettings
 from openclaw_cache.settings.fields import Section
 from openclaw_cache.settings.memory import MemorySettings
+from openclaw_cache.settings.observe import ObserveSettings
 from openclaw_cache.settings.semantic import SemanticCacheSettings
 from openclaw_cache.settings.server import Server, StoreSettings
 from openclaw_cache.settings.upstream import UpstreamSettings
@@ -25,6 +26,7 @@ class Settings(Section):
     kv_cache: KvCacheSettings = KvCacheSettings()
     memory: MemorySettings = MemorySettings()
     savings: SavingsSettings = SavingsSettings()
+    observe: ObserveSettings = ObserveSettings()
 
     @field_validator("upstreams")
     @classmethod

@@ -36,6 +36,8 @@ class UpstreamSettings(Section):
     models: list[str] = ["*"]
     relay: list[str] = []
     cache_hints: Literal["off", "auto"] = "off"
+    canonical: Literal["off", "report", "safe", "full"] = "report"
+    canonical_without: list[str] = []
     ca_file: Path | None = None
     probe_path: str = Field("/health", pattern=r"^/[!-~]*$")
     probe_interval: Duration = Field(5.0, gt=0)
@@ -52,7 +54,7 @@ class UpstreamSettings(Section):
             return value
         return [{"url": url} if isinstance(url, str) else url for url in value]
 
-    @field_validator("cache_hints", mode="before")
+    @field_validator("cache_hints", "canonical", mode="before")
     @classmethod
     def _off_is_no_boolean(cls, value: object) -> object:
         return "off" if value is False else value  # YAML reads a bare `off` as false

@@ -20,11 +20,12 @@ class StreamProgress:
     whole is for `merge` to say, which reads every event.
     """
 
-    __slots__ = ("has_end", "has_error")
+    __slots__ = ("has_end", "has_error", "num_pieces")
 
     def __init__(self) -> None:
         self.has_end = False
         self.has_error = False
+        self.num_pieces = 0
 
     def add(self, data: bytes, event: bytes | None = None) -> None:
         """Take note of one event's payload and type. About 0.2 µs: only what may be an end or error is parsed.
@@ -33,11 +34,13 @@ class StreamProgress:
         be mistaken for one, and then parsed, where it is that word and nothing else.
         """
         if data.startswith(_DELTA) and event != b"error":
-            return
-        if event == b"error" or (b'"error"' in data and _is_error(data)):
+            self.num_pieces += 1
+        elif event == b"error" or (b'"error"' in data and _is_error(data)):
             self.has_error = True
         elif b'"message_stop"' in data and payload(data).get("type") == STOP:
             self.has_end = True
+        elif b'"content_block_delta"' in data and payload(data).get("type") == "content_block_delta":
+            self.num_pieces += 1
 
 
 def _is_error(data: bytes) -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from openclaw_cache.dialects.payload import payload
 
 DONE: Final = b"[DONE]"
 """Payload of the event that ends every complete stream."""
+
+_CONTENT: Final = b'"content":"'
+_PIECE: Final = re.compile(rb'"(?:content|text|arguments|reasoning_content|reasoning|refusal|name)": ?"[^"]')
+"""A member that brings something of the reply, and is not empty; quotes inside a text are escaped."""
 
 
 class StreamProgress:
@@ -18,18 +23,28 @@ class StreamProgress:
     and `refusal_to_store` to say, which read every chunk.
     """
 
-    __slots__ = ("has_end", "has_error")
+    __slots__ = ("has_end", "has_error", "num_pieces")
 
     def __init__(self) -> None:
         self.has_end = False
         self.has_error = False
+        self.num_pieces = 0
 
     def add(self, data: bytes, event: bytes | None = None) -> None:
-        """Take note of one event's payload and type. About 0.4 µs: only what may be an error is parsed."""
+        """Take note of one event's payload and type. About 0.5 µs: only what may be an error is parsed."""
         if event == b"error" or (b'"error"' in data and _is_error(data)):
             self.has_error = True
         elif data.startswith(DONE):
             self.has_end = True
+        elif _brings_something(data):
+            self.num_pieces += 1
+
+
+def _brings_something(data: bytes) -> bool:
+    at = data.find(_CONTENT)  # what nearly every event has, found in a fourth of the time
+    if at >= 0 and not data.startswith(b'"', at + len(_CONTENT)):
+        return True
+    return _PIECE.search(data) is not None
 
 
 def _is_error(data: bytes) -> bool:

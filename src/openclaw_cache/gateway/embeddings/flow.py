@@ -26,13 +26,15 @@ from openclaw_cache.gateway.embeddings.aside import aside
 from openclaw_cache.gateway.embeddings.asking import Asking
 from openclaw_cache.gateway.embeddings.fetch import Fetch, Fetched, Fetches
 from openclaw_cache.gateway.embeddings.lookup import look_up
+from openclaw_cache.gateway.embeddings.missed import MissedInputs
 from openclaw_cache.gateway.embeddings.reading import Reading
 from openclaw_cache.gateway.embeddings.reply import EmbeddingsReply, merged, relayed, without_body
 from openclaw_cache.gateway.inflight import InFlightBytes
-from openclaw_cache.gateway.keys import Keys
+from openclaw_cache.gateway.keys import Keys, MakeKey
 from openclaw_cache.gateway.policy import Bypass, Cacheable, Control, Policy, Reason, plan, restricted
 from openclaw_cache.gateway.upstream import Upstream
 from openclaw_cache.observe.metrics import Metrics
+from openclaw_cache.observe.record import Step
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.types import CacheKey, Entry, Namespace
 
@@ -46,6 +48,7 @@ class _Batch:
 
     asking: Asking
     planned: Cacheable | Bypass
+    make_key: MakeKey | None = None
     keys: Sequence[CacheKey] = ()
     entries: Mapping[CacheKey, Entry] = field(default_factory=dict)
 
@@ -81,6 +84,7 @@ class Embeddings:
     outdated_at: Mapping[str, float] = field(default_factory=dict)
     fetches: Fetches = field(default_factory=Fetches)
     inflight: InFlightBytes = field(default_factory=lambda: InFlightBytes(sys.maxsize))
+    missed: MissedInputs = field(default_factory=MissedInputs)
 
     async def read(self, raw: bytes) -> Reading:
         """What a body says; its model decides who answers. See `reading.read`, also for what it raises."""
@@ -116,7 +120,7 @@ class Embeddings:
         batch = _Batch(self._asking(call, reading, upstream, namespace, planned), planned)
         if planned.reads or planned.writes:
             began = time.perf_counter()
-            keys = await self._keys(batch.asking)
+            keys = await self._keys(batch)
             if keys is None:
                 batch.planned = Bypass(Reason.DEGRADED)
             else:
@@ -126,7 +130,7 @@ class Embeddings:
         if control.only_if_cached:
             return await self._stored(batch)
         if not batch.keys:
-            return relayed(await batch.asking.ask((), (), call.raw), batch.planned, is_own=True)
+            return relayed(await self._ask(batch, (), (), call.raw), batch.planned, is_own=True)
         try:
             return await self._from_parts(batch)
         except MergeError:
@@ -153,13 +157,15 @@ class Embeddings:
             inflight=self.inflight,
         )
 
-    async def _keys(self, asking: Asking) -> list[CacheKey] | None:
+    async def _keys(self, batch: _Batch) -> list[CacheKey] | None:
         """One key for each input; None where the model's epoch is not known."""
+        asking = batch.asking
         reading, upstream = asking.reading, asking.upstream
         model_identity = await upstream.model_identity()
         make = await self.keys.maker(
             asking.call, upstream, asking.namespace, reading.request.model, model_identity
         )
+        batch.make_key = make
         if make is None:
             return None
         if len(reading.hashes) > NUM_KEYS_INLINE:
@@ -168,26 +174,45 @@ class Embeddings:
 
     async def _look_up(self, batch: _Batch, control: Control, began: float) -> dict[CacheKey, Entry]:
         """The stored vectors that may answer, all of one model."""
-        now, keys = self.wall(), list(dict.fromkeys(batch.keys))
-        found = await look_up(
+        now, keys, num_failures = self.wall(), list(dict.fromkeys(batch.keys)), 0
+
+        def failed() -> None:
+            nonlocal num_failures
+            num_failures += 1
+            self.on_degraded("store_unavailable")
+
+        stored = await look_up(
             self.cache,
             batch.asking.namespace,
             keys,
             now,
             timeout_s=self.store_timeout_s - (time.perf_counter() - began),
-            on_timeout=lambda: self.on_degraded("store_unavailable"),
+            on_failure=failed,
         )
         found = {
             key: entry
-            for key, entry in found.items()
+            for key, entry in stored.items()
             if control.accepts(now - entry.created_at, entry.expires_at - now)
         }
         if found:
             # A name may have moved on to another model: vectors of two have nothing to do with each other.
             model = max(found.values(), key=lambda entry: entry.created_at).model
             found = {key: entry for key, entry in found.items() if entry.model == model}
-        self.metrics.result_lookup_seconds.observe(time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        self.metrics.result_lookup_seconds.observe(took_s)
         self.metrics.hit_window.add_many(time.monotonic(), num_hits=len(found), num_lookups=len(keys))
+        if batch.make_key is not None:
+            self.missed.looked_up(
+                batch.asking.call,
+                batch.make_key,
+                batch.asking.reading.hashes,
+                batch.keys,
+                found,
+                stored,
+                now=now,
+                was_asked=not num_failures,
+                took_s=took_s,
+            )
         return found
 
     async def _stored(self, batch: _Batch) -> EmbeddingsReply:
@@ -243,13 +268,37 @@ class Embeddings:
         if left:
             own = Fetch(
                 tuple(left),
-                functools.partial(batch.asking.ask, tuple(left), tuple(left.values()), _body(batch, left)),
+                functools.partial(self._ask, batch, tuple(left), tuple(left.values()), _body(batch, left)),
             )
             if is_joinable:
                 self.fetches.add(own)
         for fetch in [*joined] if own is None else [own, *joined]:
             fetch.join()
         return own, list(joined)
+
+    async def _ask(
+        self, batch: _Batch, keys: Sequence[CacheKey], inputs: Sequence[Input], raw: bytes
+    ) -> Fetched:
+        """Ask the upstream (`Asking.ask`); a step of the request, and remembered for look-ups to come."""
+        asking, began, said, stored = batch.asking, time.perf_counter(), "left", False
+        outcome = asking.call.outcome
+        try:
+            told = await asking.ask(keys, inputs, raw)
+            said, stored = str(told.status), told.stored
+            return told
+        except RequestError as e:
+            said = e.code or e.kind
+            raise
+        finally:
+            if outcome is not None:
+                outcome.steps.append(Step("upstream", said, time.perf_counter() - began))
+            if keys and batch.make_key is not None and batch.planned.writes:
+                wanted = set(keys)
+                hashes = (
+                    one for key, one in zip(batch.keys, asking.reading.hashes, strict=True) if key in wanted
+                )
+                until = self.wall() + self.ttl_s if stored else None
+                self.missed.settled(batch.make_key, hashes, until)
 
     async def _merged(self, batch: _Batch, own: Fetched | None, told: Sequence[Fetched]) -> EmbeddingsReply:
         """One reply of all parts. Raises MergeError where they do not make one."""
@@ -269,7 +318,7 @@ class Embeddings:
     async def _whole(self, batch: _Batch) -> EmbeddingsReply:
         """What the upstream says to the request as it came."""
         asking = batch.asking
-        told = await asking.ask(batch.keys, asking.reading.request.inputs, asking.call.raw)
+        told = await self._ask(batch, batch.keys, asking.reading.request.inputs, asking.call.raw)
         return relayed(told, batch.planned, is_own=True)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from openclaw_cache.errors import StoreError
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.types import CacheKey, Entry, Namespace
 
@@ -20,7 +21,7 @@ async def look_up(
     now: float,
     *,
     timeout_s: float,
-    on_timeout: Callable[[], None],
+    on_failure: Callable[[], None],
 ) -> dict[CacheKey, Entry]:
     """The entries that there are, from memory, then from the store. What has come in time counts.
 
@@ -30,14 +31,18 @@ async def look_up(
         keys: distinct keys.
         now: unix seconds.
         timeout_s: the most that the store may take.
-        on_timeout: called where it takes longer.
+        on_failure: called where it takes longer, and for each question that it does not answer.
     """
     found = {key: entry for key in keys if (entry := cache.peek(key, now)) is not None}
     left = [key for key in keys if key not in found]
 
     async def ask(some: Sequence[CacheKey]) -> None:
         for key in some:
-            entry = await cache.fetch(namespace, key)
+            try:
+                entry = await cache.find(namespace, key)
+            except StoreError:
+                on_failure()
+                continue
             if entry is not None:
                 found[key] = entry
 
@@ -47,7 +52,7 @@ async def look_up(
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*(ask(left[i::num_tasks]) for i in range(num_tasks)))
         except TimeoutError:
-            on_timeout()
+            on_failure()
     # While the store was asked, a call for the same input may have landed in memory.
     for key in left:
         if key not in found and (entry := cache.peek(key, now)) is not None:

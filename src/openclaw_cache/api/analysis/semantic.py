@@ -1,4 +1,4 @@
-"""What happened in a stretch of time, and what would help: `GET /admin/analyze`."""
+"""What the semantic cache did in a stretch of time, and which questions are worth a place in the FAQ."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl
 
 from openclaw_cache.api.semantic import SemanticPart
-from openclaw_cache.errors import EmbeddingError, RequestError
+from openclaw_cache.errors import EmbeddingError
 from openclaw_cache.types import Json
-from openclaw_cache.units import TimeRange, parse_time_range
+from openclaw_cache.units import TimeRange
 
 if TYPE_CHECKING:
     from openclaw_cache.embedding.embedder import Vector
     from openclaw_cache.gateway.semantic.decisions import Decision
     from openclaw_cache.gateway.semantic.step import SemanticStep
 
-DEFAULT_RANGE: Final = "last 1h"
 _DEFAULT_DOMAIN: Final = "default"
 _NO_COSINE: Final = 2.0
 _NUM_SIZED: Final = 200
 _ESTIMATES: Final = ("limit", "max_wrong_ratio", "wrong_ratio", "recall", "off_because")
 
 
-class Analysis:
-    """Looks back. A section for each part that keeps a record.
+class SemanticAnalysis:
+    """Looks back at what was decided by meaning.
 
     Args:
         semantic: The semantic cache, loaded or not.
@@ -39,22 +37,8 @@ class Analysis:
         self._wall = wall
         self._likeness: float | None = None
 
-    async def shown(self, query: bytes) -> Json:
-        """All sections for the `time_range` of a query. Takes up to a second, beside the loop. Raises RequestError."""
-        asked = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-        if unknown := asked.keys() - {"time_range"}:
-            raise RequestError(400, f"unknown parameter {min(unknown)!r}; known is time_range")
-        text = asked.get("time_range", DEFAULT_RANGE)
-        try:
-            span = parse_time_range(text, self._wall())
-        except ValueError as e:
-            raise RequestError(400, f"time_range: {e}", param="time_range") from None
-        return {
-            "time_range": {"text": text, "start_at": span.start_at, "end_at": span.end_at},
-            "semantic": await self._semantic(span),
-        }
-
-    async def _semantic(self, span: TimeRange) -> Json:
+    async def shown(self, span: TimeRange) -> Json:
+        """Look-ups, verdicts, domains, suggestions. Takes up to a second, beside the loop."""
         step = self._part.step
         if step is None:
             return {"state": self._part.state, "reason": self._part.reason or None}

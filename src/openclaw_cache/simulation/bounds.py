@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import heapq
-from typing import TypeAlias
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 import numpy as np
-from benchmarks.eviction.replay import Outcome
-from benchmarks.eviction.traces import Trace
 from numpy.typing import NDArray
 
-_NEVER = np.iinfo(np.int32).max
+from openclaw_cache.simulation.replay import Outcome
+from openclaw_cache.simulation.request import Ids
+from openclaw_cache.simulation.trace import Trace
+
+_NEVER: Final = np.iinfo(np.int32).max
 
 # (-next use, -place in the path, running number, blocks)
-_Run: TypeAlias = tuple[int, int, int, NDArray[np.int32]]
+_Run: TypeAlias = tuple[int, int, int, Ids]
 
 
 def infinite(trace: Trace) -> Outcome:
@@ -48,10 +51,10 @@ def belady(trace: Trace, capacity: int, *, holds_prompt: bool = False) -> Outcom
         is_held[ids], due[ids] = True, following
         num_held += len(ids) - num_hits
         bounds = np.flatnonzero(np.diff(following)) + 1
-        prompt = []
-        for start, run in zip([0, *bounds.tolist()], np.split(ids, bounds), strict=True):
+        prompt: list[_Run] = []
+        for start, end in pairwise([0, *bounds.tolist(), len(ids)]):
             number += 1
-            prompt.append((-int(due[run[0]]), -start, number, run))
+            prompt.append((-int(due[ids[start]]), -start, number, ids[start:end]))
         if not holds_prompt:
             _push(heap, prompt)
         while num_held > capacity:

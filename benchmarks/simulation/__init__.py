@@ -1,0 +1,1 @@
+"""How far `simulate` is off, and what it costs."""

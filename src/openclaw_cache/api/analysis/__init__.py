@@ -1,0 +1,1 @@
+"""Looking back: what happened in a stretch of time, what it cost, and what would help."""

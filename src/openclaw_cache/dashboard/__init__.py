@@ -1,0 +1,1 @@
+"""The dashboard's files, as a browser reads them: `api.dashboard` serves them, no code of ours imports them."""

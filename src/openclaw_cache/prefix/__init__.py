@@ -1,0 +1,1 @@
+"""Where one prompt leaves another, why, and what it costs. Pure: no I/O, no clock."""

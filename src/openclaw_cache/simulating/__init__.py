@@ -1,0 +1,1 @@
+"""A simulation as it is asked for: options, the trace or log, the report, the picture."""

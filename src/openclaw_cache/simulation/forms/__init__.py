@@ -1,0 +1,1 @@
+"""The forms of traces that are read."""
