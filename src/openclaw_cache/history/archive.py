@@ -99,7 +99,7 @@ class Archive:
         held.is_dirty = False  # what is added while the store works makes it dirty again
         try:
             await self._store.put(key, self._codec.encode(key, held.rollup))
-        except BaseException:
+        except BaseException:  # also a flush that is cut off: what was not written stays to be written
             held.is_dirty = True
             raise
 

@@ -50,6 +50,11 @@ class Line(msgspec.Struct, array_like=True):
         """Of prompts and replies: not computed, because we answered. Without those of the KV cache."""
         return self.result_saved_tokens + self.semantic_saved_tokens + self.flight_saved_tokens
 
+    @property
+    def forwarded_prompt_tokens(self) -> int:
+        """Of all prompts that went upstream, wherever their tokens came from."""
+        return self.computed_tokens + self.upstream_cached_tokens + self.kv_saved_tokens
+
     def absorb(self, other: Line) -> None:
         """Add another's sums to these."""
         for field in FIELDS:

@@ -111,5 +111,5 @@ def _kinds(rollup: Rollup) -> dict[str, int]:
 
 def _mean_prompt(rollup: Rollup) -> float:
     line = rollup.line()
-    forwarded = line.computed_tokens + line.upstream_cached_tokens + line.kv_saved_tokens
-    return (forwarded + line.answered_prompt_tokens) / line.num_requests if line.num_requests else 0.0
+    num_tokens = line.forwarded_prompt_tokens + line.answered_prompt_tokens
+    return num_tokens / line.num_requests if line.num_requests else 0.0

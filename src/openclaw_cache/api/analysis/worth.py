@@ -61,8 +61,8 @@ def worth(rollup: Rollup, engine_s: Mapping[str, float]) -> Worth:
 
 def _paid(line: Line) -> tuple[float, int]:
     """Dollars, and the tokens that they were for; of a model without a price there are none."""
-    prompt = line.computed_tokens + line.upstream_cached_tokens + line.kv_saved_tokens
-    return line.spent / PICODOLLARS, prompt + line.completion_tokens if line.num_priced else 0
+    num_tokens = line.forwarded_prompt_tokens + line.completion_tokens
+    return line.spent / PICODOLLARS, num_tokens if line.num_priced else 0
 
 
 def engine_seconds(status: Mapping[str, Json]) -> dict[str, float]:
