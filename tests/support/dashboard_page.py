@@ -73,6 +73,10 @@ class Dashboard:
             if row.query_selector(".legend__value")
         }
 
+    def aloud(self, voice: str) -> str:
+        """The latest words of one voice, as a screen reader gets them; waits for the first."""
+        return self.page.locator(f"#said [data-voice={voice}]").inner_text()
+
     def choose(self, control: str, value: str) -> None:
         """Set one of the controls in the head."""
         self.page.select_option(f"#{control}", value)

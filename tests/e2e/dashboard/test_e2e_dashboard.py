@@ -106,10 +106,7 @@ def test_the_cursor_of_a_chart_is_moved_by_keys_and_says_one_point(browser: Brow
             "text => document.querySelector('[data-readout=chart-outcomes]').textContent.includes(text)",
             arg=f"exact hit {first['exact']}",
         )
-        shown.page.wait_for_function(
-            "text => document.getElementById('said').textContent.includes(text)",
-            arg=f"exact hit {first['exact']}",
-        )
+        assert f"exact hit {first['exact']}" in shown.aloud("readout")
 
 
 def test_a_request_s_path_names_what_each_layer_said(browser: Browser, worked: Worked) -> None:

@@ -137,6 +137,25 @@ def test_the_focus_is_not_lost_when_new_figures_come(browser: Browser, worked: W
         )
 
 
+def test_an_alert_that_comes_up_does_not_silence_what_was_asked_for(browser: Browser, worked: Worked) -> None:
+    said = SAID | {"analyze": SAID["analyze"] | {"findings": []}}
+    with dashboard(browser, worked.url, said=said) as shown:
+        shown.page.focus("[data-chart='chart-outcomes']")
+        assert shown.aloud("summary").endswith(" 0 alerts.")
+        shown.page.keyboard.press("Home")
+        point = shown.aloud("readout")
+        said["analyze"] = SAID["analyze"]  # one of its findings is worth an alert
+        shown.page.wait_for_function(
+            "() => document.querySelector('[data-voice=summary]').textContent.endsWith(' 1 alerts.')"
+        )
+        assert shown.aloud("readout") == point != ""
+        shown.page.keyboard.press("End")
+        shown.page.wait_for_function(
+            "before => document.querySelector('[data-voice=readout]').textContent !== before", arg=point
+        )
+        assert shown.page.locator("#said > *").count() == 2  # the latest of each, nothing piles up
+
+
 def test_a_checker_of_accessibility_finds_nothing(browser: Browser, worked: Worked) -> None:
     from support.axe import axe, violations  # noqa: PLC0415
 

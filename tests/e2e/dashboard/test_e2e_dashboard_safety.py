@@ -83,7 +83,7 @@ def test_a_server_that_is_gone_is_told_and_one_that_is_back_is_shown_without_a_r
         gateway.stop()
         shown.page.wait_for_selector(".connection--bad")
         assert "cannot be reached" in shown.page.inner_text("#connection")
-        assert shown.page.inner_text("#said") == "The server cannot be reached."
+        assert shown.aloud("connection") == "The server cannot be reached."
         assert shown.page.locator(".tile").count() > 0  # the last figures stay, and say how old they are
         shown.page.wait_for_function(
             "() => /figures are \\d+ s old/.test(document.getElementById('connection').textContent)"

@@ -1,5 +1,6 @@
 // What stays on the page whatever is shown: head, controls, connection, key, and what is said aloud.
 
+import { Aloud } from "./aloud.js";
 import { LANGUAGES } from "./language.js";
 import { RANGES, THEMES } from "./preferences.js";
 import { el, morph } from "./dom.js";
@@ -17,6 +18,7 @@ export class Frame {
     this.saidAt = -Infinity;
     this.saidAlerts = null;
     this.byId = (id) => page.getElementById(id);
+    this.aloud = new Aloud(this.byId("said"));
     this.byId("range").addEventListener("change", (event) => onRange(event.target.value));
     this.byId("theme").addEventListener("change", (event) => onTheme(event.target.value));
     this.byId("language").addEventListener("change", (event) => onLanguage(event.target.value));
@@ -103,7 +105,9 @@ export class Frame {
     node.className = `connection connection--${kind}`;
     if (node.textContent !== text) node.textContent = text;
     document.body.classList.toggle("is-stale", kind === "bad");
-    if (kind !== this.kind && (kind === "bad" || this.kind === "bad")) this.say(lang.t(kind === "bad" ? "connection.gone" : "connection.back"));
+    if (kind !== this.kind && (kind === "bad" || this.kind === "bad")) {
+      this.say("connection", lang.t(kind === "bad" ? "connection.gone" : "connection.back"));
+    }
     this.kind = kind;
     this.byId("forget").hidden = this.api.key === "" || this.isAsking;
   }
@@ -119,16 +123,16 @@ export class Frame {
     const text = lang.t("said.summary", { n: num, ratio: lang.percent(figures.hitRatio.result), alerts: alerts.length });
     this.saidAlerts = names;
     this.saidAt = now;
-    if (text !== this.saidText) this.say(text);
+    if (text !== this.saidText) this.say("summary", text);
     this.saidText = text;
   }
 
-  say(text) {
-    this.byId("said").textContent = text;
+  say(voice, text) {
+    this.aloud.say(voice, text);
   }
 
   sayReadout(id) {
-    this.say(this.page.querySelector(`[data-readout="${CSS.escape(id)}"]`)?.textContent ?? "");
+    this.say("readout", this.page.querySelector(`[data-readout="${CSS.escape(id)}"]`)?.textContent ?? "");
   }
 
   #title(lang, place) {

@@ -36,7 +36,7 @@ const poller = new Poller({
   onFailure,
   onChange: paint,
 });
-const pane = new TreePane({ api, asked: asked.tree, say: (text) => frame.say(text), onChange: paint });
+const pane = new TreePane({ api, asked: asked.tree, say: (text) => frame.say("tree", text), onChange: paint });
 
 function onAnswer(name, value) {
   state[name] = value;
