@@ -52,6 +52,12 @@ class Node:
         name: bytes = await self.order("CLUSTER", "MYID")
         return name.decode()
 
+    async def view(self) -> frozenset[tuple[bytes, ...]]:
+        """Of each node of the cluster, as this one knows it: its name, its configuration epoch, and its slots."""
+        lines = (await self.order("CLUSTER", "NODES")).splitlines()
+        fields = [[field for field in line.split() if not field.startswith(b"[")] for line in lines]
+        return frozenset((name, epoch, *slots) for name, _, _, _, _, _, epoch, _, *slots in fields)
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -104,10 +110,17 @@ class Cluster:
         return len(keys)
 
     async def end_move(self, slot: int, target: Node) -> None:
-        """From here on, the target answers for the slot (-MOVED elsewhere)."""
+        """From here on, the target answers for the slot (-MOVED elsewhere), and all nodes agree on it.
+
+        A node that has not heard of the target's new configuration epoch would take the same one in its own next move:
+        then an old heartbeat can undo that move.
+        """
         name = await target.node_id()
         for node in [target, *(node for node in self.nodes if node is not target)]:
             await node.order("CLUSTER", "SETSLOT", slot, "NODE", name)
+        async with asyncio.timeout(60):
+            while len({await node.view() for node in self.nodes}) > 1:
+                await asyncio.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -52,7 +52,8 @@ def test_the_tree_has_every_node_in_the_colour_and_the_sign_of_its_state(
 def test_the_tree_grows_live_keeps_what_is_there_in_place_and_shows_what_goes_in_red(
     browser: Browser, worked: Worked
 ) -> None:
-    places = "all => Object.fromEntries(all.map(g => [g.dataset.node, g.style.transform]))"
+    places = """all => Object.fromEntries(
+      all.map(g => [g.dataset.node, g.style.transform.match(/-?[\\d.]+/g).slice(0, 2).map(Number).reverse()]))"""
     with dashboard(browser, worked.url, "tree") as shown:
         shown.page.wait_for_selector("[role=treeitem]")
         before = shown.page.eval_on_selector_all("[data-node]", places)
@@ -62,9 +63,12 @@ def test_the_tree_grows_live_keeps_what_is_there_in_place_and_shows_what_goes_in
         shown.page.wait_for_function(f"() => document.querySelectorAll('[data-node^=n]').length === {num}")
         after = shown.page.eval_on_selector_all("[data-node]", places)
         assert len(after) > len(before)
-        # A node may be split, and what hangs on it moves behind its new half; the rest stays.
-        kept = [key for key in before if key in after and before[key] == after[key]]
-        assert len(kept) >= len(before) - 6
+        # What stands above what is new keeps its place; what stands below it moves down as one, in the same order.
+        top = min(after[key][0] for key in after.keys() - before.keys())
+        added = max(y for y, _ in after.values()) - max(y for y, _ in before.values())
+        assert {key: after[key] for key, (y, _) in before.items() if y < top}.items() <= before.items()
+        assert {after[key][0] - y for key, (y, _) in before.items()} <= {0, added}
+        assert sorted(before, key=before.__getitem__) == sorted(before, key=after.__getitem__)
         worked.counts["miss"] += 1
         order = {"type": "kv", "pattern": "*rhyme with prefix*"}
         request = urllib.request.Request(
