@@ -18,6 +18,7 @@ from openclaw_cache.errors import ConfigError, OpenClawCacheError
 TIMEOUT_S = 120.0
 LINE_TIMEOUT_S = 900.0
 """Silence between two lines of an answer that comes line by line: longer than the server itself would wait."""
+_PIECE_BYTES = 1 << 20
 
 
 class NotFoundError(OpenClawCacheError):
@@ -93,7 +94,7 @@ class AdminClient:
             UnreachableError, RefusedError.
         """
         with self._asked(method, path, order, TIMEOUT_S) as reply:
-            return self._decoded(reply.read())
+            return self._decoded(_whole(reply))
 
     def upload(self, path: str, body: bytes) -> Any:
         """Send bytes and return the decoded answer.
@@ -102,7 +103,7 @@ class AdminClient:
             UnreachableError, RefusedError.
         """
         with self._asked("POST", path, body, LINE_TIMEOUT_S) as reply:
-            return self._decoded(reply.read())
+            return self._decoded(_whole(reply))
 
     def download(self, path: str) -> Iterator[bytes]:
         """Ask for something and give each line of the answer as it comes, as it is.
@@ -132,7 +133,7 @@ class AdminClient:
         """
         with self._replied("POST", path, body, LINE_TIMEOUT_S) as reply:
             headers = {name.lower(): value for name, value in reply.getheaders()}
-            return WholeReply(reply.status, headers, reply.read())
+            return WholeReply(reply.status, headers, _whole(reply))
 
     @contextmanager
     def _asked(
@@ -179,7 +180,7 @@ class AdminClient:
         return context
 
     def _refused(self, reply: http.client.HTTPResponse) -> RefusedError:
-        answer = self._decoded(reply.read())
+        answer = self._decoded(_whole(reply))
         error = answer.get("error") if isinstance(answer, dict) else None
         message = error.get("message") if isinstance(error, dict) else str(answer)
         return RefusedError(reply.status, str(message))
@@ -189,6 +190,16 @@ class AdminClient:
             return json.loads(raw)
         except ValueError:  # something else listens there now
             raise UnreachableError(f"{self.url} is not an openclaw-cache server") from None
+
+
+def _whole(reply: http.client.HTTPResponse) -> bytes:
+    """A reply's body, by and by: its server says how long it will be, and may name any number."""
+    pieces: list[bytes] = []
+    while piece := reply.read(_PIECE_BYTES):
+        pieces.append(piece)
+    if reply.length:  # what is missing; only a read of all of it would raise this
+        raise http.client.IncompleteRead(b"", reply.length)
+    return b"".join(pieces)
 
 
 def _advice(error: Exception) -> str:

@@ -43,10 +43,10 @@ def _print_requests(shown: Mapping[str, Any]) -> None:
     tokens = ", ".join(f"{layer} {num:,}" for layer, num in saved["tokens"].items() if num)
     if tokens:
         kv_seconds = saved["kv_seconds"]
-        prefill = f", prefill not needed: {human_duration(kv_seconds)}" if kv_seconds else ""
+        prefill = f"; prefill not needed: {human_duration(kv_seconds)}" if kv_seconds else ""
         money = f", ${saved['usd']:,.4f} (spent: ${saved['spent_usd']:,.4f})" if saved["num_priced"] else ""
         out.print(
-            f"not computed: {tokens} tokens; not waited: about {human_duration(saved['seconds'])}{prefill}{money}"
+            f"not computed: {tokens} tokens; not waited: about {human_duration(saved['seconds'])}{money}{prefill}"
         )
 
 

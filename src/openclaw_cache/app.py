@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -30,7 +29,7 @@ from openclaw_cache.api.warm import Warming
 from openclaw_cache.canonical import RULE_IDS
 from openclaw_cache.embedding.shared import Embedders
 from openclaw_cache.engine.pod import EmbeddedPod
-from openclaw_cache.errors import ConfigError, StoreError
+from openclaw_cache.errors import ConfigError
 from openclaw_cache.gateway.cache_hints import RoutingKeys
 from openclaw_cache.gateway.canonical import Canonical
 from openclaw_cache.gateway.dispatch import Dispatch
@@ -66,12 +65,10 @@ from openclaw_cache.result.entry import EntryCodec
 from openclaw_cache.result.key import Keyer
 from openclaw_cache.result.memory import MemoryTier
 from openclaw_cache.result.screen import Screen
-from openclaw_cache.result.versions import Epochs, check_secret
+from openclaw_cache.result.versions import Epochs
 from openclaw_cache.semantic_part import SemanticPart
 from openclaw_cache.settings import Settings, UpstreamSettings
-from openclaw_cache.store.embedded import EmbeddedValkey
-from openclaw_cache.store.remote import RemoteStore, open_store
-from openclaw_cache.store.tls import TlsFiles
+from openclaw_cache.store_part import StorePart
 from openclaw_cache.types import Namespace
 from openclaw_cache.upstream_part import upstream_of
 
@@ -90,14 +87,12 @@ class App:
         self.metrics.name_rules(RULE_IDS)
         self.recent = Recent(settings.observe.requests)
         self.pods: dict[str, EmbeddedPod] = {}
+        self._kv_pods: dict[str, KvPod] = {}
         self.draining = False
         self._say = say
         self._env = env
         self._stack = AsyncExitStack()
         self._seen_down: set[str] = set()
-        self._store_fault: str | None = None
-        self._check_again: Callable[[], None] = lambda: None
-        self._checking: asyncio.Task[None] | None = None
         self.gateway: Gateway
         self.asgi: Routes
 
@@ -126,12 +121,12 @@ class App:
         memory = self._memory(secret, embedders)
         await authenticator.start()
         self._stack.push_async_callback(authenticator.aclose)
-        embedded, store = await self._start_store()
-        await self._check_store(store, secret)
+        store = StorePart(self.settings.store, server.data_dir, secret, self._seen_down.clear)
+        self._stack.push_async_callback(store.aclose)
+        await store.start()
         upstreams = [await self._start_upstream(u) for u in self.settings.upstreams]
         inflight = InFlightBytes(server.max_inflight)
-        is_own = embedded is not None
-        gateway = self._build_gateway(secret, store, codec, screen, upstreams, inflight, exclusive=is_own)
+        gateway = self._build_gateway(secret, store, codec, screen, upstreams, inflight)
         self.gateway = gateway
         self._stack.push_async_callback(gateway.cache.aclose, FLUSH_TIMEOUT_S)
         history = self._history(secret, cipher, store)
@@ -142,41 +137,35 @@ class App:
         semantic.start(gateway)
         self._stack.push_async_callback(memory.aclose)
         memory.start()
-        self.asgi = self._build_routes(
-            gateway, authenticator, store, embedded, upstreams, prices, semantic, memory, history
-        )
+        self.asgi = self._build_routes(gateway, authenticator, store, prices, semantic, memory, history)
 
     def _build_routes(
         self,
         gateway: Gateway,
         authenticator: auth.Authenticator,
-        store: RemoteStore,
-        embedded: EmbeddedValkey | None,
-        upstreams: list[Upstream],
+        store: StorePart,
         prices: Prices,
         semantic: SemanticPart,
         memory: MemoryPart,
         history: HistoryPart,
     ) -> Routes:
-        server = self.settings.server
-        kv_pods = {name: KvPod(name, pod) for name, pod in self.pods.items()}
-        for kv_pod in kv_pods.values():
-            self._stack.push_async_callback(kv_pod.aclose)
-        kv = KvAdmin(gateway, kv_pods, authenticator.namespaces)
+        server, upstreams = self.settings.server, gateway.dispatch.upstreams
+        kv = KvAdmin(gateway, self._kv_pods, authenticator.namespaces)
         book = SavingsBook()
         semantic_admin = SemanticAdmin(semantic)
         admin = Admin(
             gateway=gateway,
-            store=store,
-            embedded=embedded,
+            store=store.store,
+            embedded=store.embedded,
             pods=self.pods,
             started_at=time.time(),
-            store_fault=lambda: self._store_fault,
+            store_fault=lambda: store.fault,
             kv=kv,
             authenticator=authenticator,
             book=book,
             semantic=semantic_admin,
             memory=MemoryAdmin(memory.service),
+            rekey_history=history.rekey,
         )
         limits = Limits(server.max_body, server.body_timeout, server.ping_interval)
         door = Door(authenticator, limits, NamespaceSlots(server.namespace_concurrency), gateway.inflight)
@@ -186,7 +175,7 @@ class App:
         account = Account(
             self.metrics, prices, book, sinks, history.durations, Aside("record", self._degraded)
         )
-        hints = SessionHints(gateway.dispatch.session_prompts, kv_pods)
+        hints = SessionHints(gateway.dispatch.session_prompts, self._kv_pods)
         return Routes(
             agents=memory.routes(door, hints),
             answering=Answering(gateway, door, account),
@@ -213,19 +202,17 @@ class App:
     def _build_gateway(
         self,
         secret: bytes,
-        store: RemoteStore,
+        store: StorePart,
         codec: EntryCodec,
         screen: Screen | None,
         upstreams: list[Upstream],
         inflight: InFlightBytes,
-        *,
-        exclusive: bool,
     ) -> Gateway:
         rules = self.settings.result_cache
-        keyer = Keyer(secret)
+        keyer, exclusive = Keyer(secret), store.embedded is not None
         cache = ResultCache(
             memory=MemoryTier(rules.max_memory),
-            store=store,
+            store=store.store,
             keyer=keyer,
             codec=codec,
             on_degraded=self._degraded,
@@ -234,7 +221,7 @@ class App:
             on_screened=lambda what, verdict: self.metrics.screened.labels(what, verdict).inc(),
         )
         credential_key = blake3(secret, derive_key_context="openclaw-cache credential namespace v1").digest()
-        epochs = Epochs(store, exclusive=exclusive)
+        epochs = Epochs(store.store, exclusive=exclusive)
         policy = Policy(enabled=rules.enabled, sampled=rules.sampled, tools=rules.tools)
         dispatch = Dispatch(
             upstreams,
@@ -274,16 +261,16 @@ class App:
             self._say,
         )
 
-    def _history(self, secret: bytes, cipher: EntryCipher | None, store: RemoteStore) -> HistoryPart:
+    def _history(self, secret: bytes, cipher: EntryCipher | None, store: StorePart) -> HistoryPart:
         return HistoryPart(
             self.settings.server.data_dir,
-            store,
+            store.store,
             secret,
             cipher,
             self.metrics,
             self.pods,
             is_kept=self.settings.observe.history,
-            may_use_store=lambda: self._store_fault is None,
+            may_use_store=lambda: store.fault is None,
             on_degraded=self._degraded,
         )
 
@@ -325,21 +312,6 @@ class App:
                 return f"the embedded model of upstream {name!r}: {pod.state}"
         return None
 
-    async def _start_store(self) -> tuple[EmbeddedValkey | None, RemoteStore]:
-        settings = self.settings.store
-        embedded, url = None, settings.url
-        if url == "embedded":
-            embedded = EmbeddedValkey(
-                self.settings.server.data_dir, max_bytes=settings.max_memory, on_event=self._store_event
-            )
-            self._stack.push_async_callback(embedded.stop)  # first: a start that is cut off leaves a process
-            url = await embedded.start()
-        tls = TlsFiles(settings.ca_file, settings.cert_file, settings.key_file)
-        store = open_store(url, tls=tls, timeout_s=settings.timeout, on_change=self._store_changed)
-        await store.start()
-        self._stack.push_async_callback(store.aclose)
-        return embedded, store
-
     async def _start_upstream(self, settings: UpstreamSettings) -> Upstream:
         pod = None
         if settings.kind == "embedded":
@@ -355,47 +327,15 @@ class App:
             await pod.start()
             self._stack.push_async_callback(pod.stop)
             self.pods[settings.name] = pod
+            self._kv_pods[settings.name] = kv_pod = KvPod(settings.name, pod)
+            self._stack.push_async_callback(kv_pod.aclose)
         upstream = upstream_of(settings, pod, self.settings.server.request_timeout, self.metrics, self._env)
         self._stack.push_async_callback(upstream.aclose)
         upstream.start()
         return upstream
-
-    async def _check_store(self, store: RemoteStore, secret: bytes) -> None:
-        """Make sure that the store is our fleet's; where it is down, check when it comes up.
-
-        Until then only misses can follow, since another fleet has other keys and checksums, but evict would
-        take its entries for corrupt ones.
-        """
-        try:
-            await check_secret(store, secret)
-        except StoreError as e:
-            self._store_fault = f"the store has not been reached yet, so it may be another fleet's ({e})"
-            self._check_again = lambda: self._start_check(store, secret)
-
-    def _start_check(self, store: RemoteStore, secret: bytes) -> None:
-        async def check() -> None:
-            self._store_fault, self._check_again = None, lambda: None
-            try:
-                await self._check_store(store, secret)
-            except ConfigError as e:
-                self._store_fault = str(e)
-                _log.error("the store belongs to another fleet", reason=str(e))
-
-        self._checking = asyncio.get_running_loop().create_task(check())
 
     def _degraded(self, what: str) -> None:
         self.metrics.degraded.labels(what).inc()
         if what not in self._seen_down:
             self._seen_down.add(what)
             _log.warning("degraded", what=what, effect=effect(what))
-
-    def _store_event(self, event: str) -> None:
-        _log.warning("store", what=event)
-
-    def _store_changed(self, up: bool, reason: str) -> None:
-        if up:
-            self._seen_down.clear()
-            self._check_again()
-            _log.info("store is back")
-        else:
-            _log.warning("store is down", reason=reason, effect="requests go on without it")

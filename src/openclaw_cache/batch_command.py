@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import typer
 
-from openclaw_cache.admin_client import RefusedError, UnreachableError, WholeReply
+from openclaw_cache.admin_client import AdminClient, RefusedError, UnreachableError, WholeReply
 from openclaw_cache.batch.batch_file import BatchFile, BatchRequest, read_batch
+from openclaw_cache.batch.no_reply import NoReply
+from openclaw_cache.batch.presence import Presence, ask
 from openclaw_cache.batch.report import Measured, capacity_tokens, groups_at_once, prediction, prompt_bytes
-from openclaw_cache.batch.results import Results, result
-from openclaw_cache.batch.sending import Sender, run
+from openclaw_cache.batch.results import Results, failure, result
+from openclaw_cache.batch.sender import Sender
+from openclaw_cache.batch.sending import RefusesAllError, run
 from openclaw_cache.command_options import DataDirOption, JsonOption, UrlOption
 from openclaw_cache.console import out, plural, print_json, printable
 from openclaw_cache.errors import ConfigError
-from openclaw_cache.prefix.ordering import order
+from openclaw_cache.prefix.ordering import Place, order
 from openclaw_cache.progress import bar
 from openclaw_cache.request_logs.logged_request import decoded
 from openclaw_cache.request_logs.opening import STDIN
@@ -32,9 +36,7 @@ def batch(
     ],
     out_: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", help="Where the results go, in the given order. Default: FILE.results.jsonl"
-        ),
+        typer.Option("--out", "-o", help="The results, in the given order. Default: FILE.results.jsonl"),
     ] = None,
     concurrency: Annotated[int, typer.Option(help="How many requests at the same time.")] = 4,
     dry_run: Annotated[
@@ -75,15 +77,14 @@ def batch(
             _print(shown, as_json=as_json)
             return
         work = _Work(read, requests, prompts, concurrency, foretold.capacity_tokens)
+        client = _client(server, namespace)
         results = Results.opened(target, read)
-        measured = _send(work, server.as_client(namespace), results, as_json=as_json)
+        measured = _send(work, client, results, as_json=as_json)
         if measured.bytes_per_token is not None:
             shown["predicted"] = prediction(prompts, places, room, measured.bytes_per_token).as_json()
     except ConfigError as e:
         fail(str(e), EXIT_USAGE)
-    shown |= {"num_resumed": results.num_resumed, "num_failed": measured.num_failed}
-    shown["failed_by_status"] = {str(status): num for status, num in measured.failed.most_common()}
-    shown |= {"measured": measured.as_json(), "results": str(target)}
+    shown |= _what_came(results, measured)
     _print(shown, as_json=as_json)
     if shown["num_bad_lines"] or shown["num_failed"]:
         raise typer.Exit(EXIT_NO)
@@ -129,40 +130,131 @@ class _Work:
     capacity_tokens: int
 
 
-def _send(work: _Work, server: RunningServer, results: Results, *, as_json: bool) -> Measured:
+def _client(server: RunningServer, namespace: str | None) -> AdminClient:
+    """What sends as a client does, to a server that is there."""
+    client = server.as_client(namespace).client
+    try:
+        ask(client)
+    except UnreachableError as e:
+        fail(str(e), EXIT_UNREACHABLE)
+    except UnicodeEncodeError:
+        raise ConfigError("--namespace, or OPENCLAW_CACHE_KEY: no header can hold its characters") from None
+    return client
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """Keeps what comes of requests, and counts it."""
+
+    results: Results
+    measured: Measured
+    prompt_bytes: dict[int, int]
+    """By line."""
+    advance: Callable[[int], None]
+
+    def done(self, request: BatchRequest, outcome: WholeReply | NoReply) -> None:
+        self.results.add(request.line, _result(request, outcome))
+        self.measured.count(request, self.prompt_bytes[request.line], outcome)
+        self.advance(1)
+
+    def put_off(self, request: BatchRequest, outcome: NoReply) -> None:
+        self.results.note(request.line, _result(request, outcome))
+
+
+def _send(work: _Work, client: AdminClient, results: Results, *, as_json: bool) -> Measured:
     """Send what has no result yet; returns what came of it."""
     measured = Measured()
     sizes = {request.line: len(prompt) for request, prompt in zip(work.requests, work.prompts, strict=True)}
-    left = [i for i, request in enumerate(work.requests) if not results.has(request.line)]
-    requests, prompts = [work.requests[i] for i in left], [work.prompts[i] for i in left]
-    num_groups = groups_at_once(prompts, work.capacity_tokens, work.concurrency)
-    with bar("batch", len(left), as_json=as_json) as advance:
-
-        def done(request: BatchRequest, reply: WholeReply) -> None:
-            results.add(request.line, _result(request, reply))
-            measured.count(request, sizes[request.line], reply)
-            advance(1)
-
+    left = _Left.of(work, results)
+    num_groups = groups_at_once(left.prompts, work.capacity_tokens, work.concurrency)
+    with bar("batch", len(left.requests), as_json=as_json) as advance:
+        keeper = _Keeper(results, measured, sizes, advance)
+        sender, presence = Sender(client.exchange), Presence(lambda: ask(client))
         try:
-            run(requests, order(prompts), Sender(server.client.exchange), work.concurrency, num_groups, done)
-        except (UnreachableError, ConfigError, KeyboardInterrupt) as e:
-            results.close()
-            fail(
-                f"{str(e) or 'stopped'}; {plural(len(results.offsets), 'result')} of {len(work.requests):,} are in "
-                f"{results.partial}: the same command goes on with the rest",
-                _exit_code(e),
+            run(
+                left.requests,
+                left.places,
+                left.suspects,
+                sender,
+                presence,
+                work.concurrency,
+                num_groups,
+                keeper,
             )
+        except (UnreachableError, RefusesAllError, ConfigError, KeyboardInterrupt) as e:
+            fail(f"{str(e) or 'stopped'}; {_what_is_there(results)}", _exit_code(e))
     results.finish()
     return measured
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is to be sent in this run."""
+
+    requests: list[BatchRequest]
+    prompts: list[bytes]
+    places: list[Place]
+    """Those that failed before come after the others: what one of them does to the server must not keep these."""
+    suspects: range
+    """Those that got no reply at all, by index."""
+
+    @classmethod
+    def of(cls, work: _Work, results: Results) -> Self:
+        index = {request.line: i for i, request in enumerate(work.requests)}
+        before = results.failed_before
+        new = [i for line, i in index.items() if not results.has(line) and line not in before]
+        refused = [i for line, i in index.items() if before.get(line)]
+        suspects = [index[line] for line, had_reply in before.items() if not had_reply and line in index]
+        chosen = [*new, *refused, *suspects]
+        prompts = [work.prompts[i] for i in chosen]
+        num_new, num_placed = len(new), len(new) + len(refused)
+        return cls(
+            [work.requests[i] for i in chosen],
+            prompts,
+            [*order(prompts[:num_new]), *_moved(order(prompts[num_new:num_placed]), num_new)],
+            range(num_placed, len(chosen)),
+        )
+
+
+def _moved(places: list[Place], by: int) -> Iterator[Place]:
+    """Places of prompts that come behind so many others."""
+    for place in places:
+        leader = None if place.leader is None else place.leader + by
+        yield replace(place, index=place.index + by, leader=leader)
+
+
+def _what_came(results: Results, measured: Measured) -> dict[str, Any]:
+    failed = {str(status): num for status, num in measured.failed.most_common()}
+    if measured.num_no_reply:
+        failed["no_reply"] = measured.num_no_reply
+    return {
+        "num_resumed": results.num_resumed,
+        "num_failed": measured.num_failed,
+        "failed_by_status": failed,
+        "measured": measured.as_json(),
+        "results": str(results.out),
+    }
+
+
+def _what_is_there(results: Results) -> str:
+    """Close what a run that was stopped has, and say where it is."""
+    if results.is_complete:
+        results.finish()
+        return f"each request has a result in {results.out}: the same command tries those again that failed"
+    results.close()
+    num, num_all = len(results.offsets), sum(isinstance(line, BatchRequest) for line in results.batch.lines)
+    return f"{plural(num, 'result')} of {num_all:,} are in {results.partial}: the same command goes on with the rest"
 
 
 def _exit_code(fault: BaseException) -> int:
     if isinstance(fault, UnreachableError):
         return EXIT_UNREACHABLE
-    return EXIT_USAGE if isinstance(fault, ConfigError) else EXIT_NO
+    return EXIT_USAGE if isinstance(fault, ConfigError | RefusesAllError) else EXIT_NO
 
 
-def _result(request: BatchRequest, reply: WholeReply) -> dict[str, Any]:
+def _result(request: BatchRequest, reply: WholeReply | NoReply) -> dict[str, Any]:
+    if isinstance(reply, NoReply):
+        return failure(request.custom_id, reply.code, reply.reason)
     try:
         body = decoded(reply.body)
     except ValueError:
@@ -186,7 +278,7 @@ def _print(shown: dict[str, Any], *, as_json: bool) -> None:
         return
     measured = shown["measured"]
     if shown["num_resumed"]:
-        out.print(f"{plural(shown['num_resumed'], 'result')} were there from an earlier run")
+        out.print(f"from an earlier run: {plural(shown['num_resumed'], 'result')}")
     if measured["cached_ratio"] is not None:
         out.print(
             f"measured: {measured['cached_tokens']:,} of {measured['prompt_tokens']:,} prompt tokens were cached "
@@ -195,7 +287,10 @@ def _print(shown: dict[str, Any], *, as_json: bool) -> None:
     if measured["num_answered"]:
         out.print(f"{plural(measured['num_answered'], 'request')} answered from the result cache")
     if measured["num_failed"]:
-        statuses = ", ".join(f"{num:,} with {status}" for status, num in shown["failed_by_status"].items())
+        statuses = ", ".join(
+            f"{num:,} without a reply" if status == "no_reply" else f"{num:,} with {status}"
+            for status, num in shown["failed_by_status"].items()
+        )
         failed = plural(measured["num_failed"], "request")
         out.print(f"{failed} failed ({statuses}); the results say why, and the same command tries them again")
     out.print(f"results: {printable(shown['results'])}")

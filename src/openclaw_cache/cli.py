@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -183,8 +184,9 @@ def invalidate(
 def rekey(url: UrlOption = None, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
     """Encrypt what is stored under the current key.
 
-    After a key was put before the others in the variable of result_cache.encryption_key_env, or encryption was
-    switched on. Exit code 1 where some entries cannot be read.
+    Replies and history, after a key was put before the others in the variable of
+    result_cache.encryption_key_env, or encryption was switched on. Exit code 1 where some of it cannot be read: keep
+    the older key then.
     """
     report = RunningServer(url, data_dir).post("/admin/rekey", {})
     if as_json:
@@ -318,8 +320,5 @@ def _overrides(pairs: list[str], named: dict[str, object]) -> dict[str, object]:
 
 
 def _say(line: str) -> None:
-    try:
+    with suppress(OSError):  # nobody reads it any more (`serve | head`): no reason to stop serving
         typer.echo(line)
-        sys.stdout.flush()
-    except OSError:
-        pass  # nobody reads it any more (`serve | head`): no reason to stop serving

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody reads it. There is none where a process was started with it closed (`2>&-`)."""
+    return stream is not None and stream.isatty()
+
 
 # Values come from configurations and clients: none of them is markup. Into a file or pipe nothing is wrapped.
 out = Console(
@@ -17,7 +23,7 @@ out = Console(
     markup=False,
     emoji=False,
     soft_wrap=True,
-    width=None if sys.stdout.isatty() else 10_000,
+    width=None if is_terminal(sys.stdout) else 10_000,
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import structlog
+from blake3 import blake3
 
 from openclaw_cache.api.history import HistoryAdmin
 from openclaw_cache.api.savings import SavingsAdmin
@@ -18,10 +19,13 @@ from openclaw_cache.history.durations import Durations
 from openclaw_cache.history.figures import Figures
 from openclaw_cache.history.history import History
 from openclaw_cache.history.keeping import Keeping
+from openclaw_cache.history.rekeying import StoredHistory
 from openclaw_cache.history.shelf import Shelf
 from openclaw_cache.history.sweeping import Sweeper
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.observe.record import RequestRecord
+from openclaw_cache.result.encryption import ENCRYPTED_MAGIC
+from openclaw_cache.result.rekey import RekeyReport, rewrite
 from openclaw_cache.store.lock import FileLock
 from openclaw_cache.store.store import Store
 
@@ -63,10 +67,12 @@ class HistoryPart:
         self.durations = Durations()
         self.history: History | None = None
         self._keeping: Keeping | None = None
+        self._store = store
+        self._codec = codec = Codec(secret, cipher)
         self._lock = FileLock(data_dir / f"{NODE_FILE}.lock")
         if is_kept:
             node = _node(data_dir / NODE_FILE, self._lock)
-            codec, shelf = Codec(secret, cipher), Shelf(node)
+            shelf = Shelf(node, written_as(node, cipher))
             archive = Archive(store, codec, shelf, may_use=may_use_store)
             self.history = History(shelf, archive, own_engines, on_degraded=on_degraded)
             self._keeping = Keeping(
@@ -104,11 +110,32 @@ class HistoryPart:
         if self._keeping is not None:
             await self._keeping.flush()
 
+    async def rekey(self) -> RekeyReport:
+        """Rewrite what is stored of it in the current form, of all gateways, also where none is kept any more.
+
+        Raises StoreError: it was not read to its end, or refused a write; what was done stays done.
+        """
+        return await rewrite(self._store, StoredHistory(self._codec))
+
     async def aclose(self) -> None:
         """Keep what came last, and end. Idempotent."""
         if self._keeping is not None:
             await self._keeping.aclose()
         self._lock.let_go()
+
+
+def written_as(node: str, cipher: Cipher | None) -> str:
+    """The name by which a gateway's sums lie in the store: another one for each key that it encrypts with.
+
+    So what lies under another key has no writer any more. A rekey may rewrite it, and a gateway that cannot read it
+    leaves it as it is.
+    """
+    if cipher is None:
+        return node
+    sealed, id_at = cipher.seal(b"", b""), len(ENCRYPTED_MAGIC) + 1
+    key_id = sealed[id_at : id_at + sealed[id_at - 1]]
+    named = blake3(b"%b:%b" % (node.encode(), key_id), derive_key_context="openclaw-cache history node v1")
+    return named.hexdigest(8)
 
 
 def _node(file: Path, lock: FileLock) -> str:

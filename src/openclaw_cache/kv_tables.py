@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 from rich.tree import Tree
 
-from openclaw_cache.console import out, plural, printable, size, when
+from openclaw_cache.console import is_terminal, out, plural, printable, size, when
 
 _COLOURS = {"new": "green", "hit": "blue", "evicted": "red"}
 """The classic picture of RadixAttention."""
@@ -85,7 +85,7 @@ def warm_progress(
     """Read all lines of a warm-up, with a bar on a terminal while they come, else (but for JSON) a line for each."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     columns = (TextColumn("warming"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    has_bar = sys.stderr.isatty() and (as_json or sys.stdout.isatty())
+    has_bar = is_terminal(sys.stderr) and (as_json or is_terminal(sys.stdout))
     taken: list[Mapping[str, Any]] = []
     with Progress(*columns, console=console, transient=True, disable=not has_bar) as progress:
         task = progress.add_task("warming", total=num_prompts)

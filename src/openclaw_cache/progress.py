@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from openclaw_cache.console import out
+from openclaw_cache.console import is_terminal, out
 
 _console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
@@ -59,4 +59,4 @@ def bar(what: str, num_steps: int | None, *, as_json: bool) -> Iterator[Callable
 
 
 def _has_bar(*, as_json: bool) -> bool:
-    return sys.stderr.isatty() and (as_json or sys.stdout.isatty())
+    return is_terminal(sys.stderr) and (as_json or is_terminal(sys.stdout))

@@ -95,7 +95,10 @@ def _print(shown: dict[str, Any]) -> None:
             "failed, or their model has no price (savings.prices_file)."
         )
     if not shown["is_complete"]:
-        out.print("The store does not answer: this is what the gateway has in memory.")
+        out.print(
+            "Some of it is missing: the store does not answer, or has sums that cannot be read "
+            "(damaged, or under another key: see the server's log)."
+        )
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

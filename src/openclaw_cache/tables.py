@@ -8,6 +8,8 @@ from openclaw_cache import kv_tables, memory_tables, semantic_tables
 from openclaw_cache.config import Provenance, describe, values
 from openclaw_cache.console import new_table, out, plural, print_json, printable, size, span, when
 
+_REKEYED = {"result": ("entry", "entries"), "history": ("value of history", "values of history")}
+
 
 def print_config(loaded: Provenance, *, as_json: bool) -> None:
     """Print every setting, its value and where it came from; in JSON with its own type."""
@@ -102,12 +104,14 @@ def _print_evicted_replies(report: dict[str, Any], verb: str) -> None:
 
 def print_rekeyed(report: dict[str, Any]) -> None:
     """Print the answer of `/admin/rekey`."""
-    out.print(
-        f"{plural(report['num_rewritten'], 'entry', 'entries')} rewritten, {report['num_current']:,} were current"
-    )
-    if report["num_unreadable"]:
-        unreadable = plural(report["num_unreadable"], "entry", "entries")
-        out.print(f"{unreadable} could not be read: corrupt, or under a key that this node does not have")
+    for kind, done in report.get("by_kind", {"result": report}).items():  # of an older server: replies only
+        one, many = _REKEYED.get(kind, (kind, kind))
+        out.print(
+            f"{plural(done['num_rewritten'], one, many)} rewritten, {done['num_current']:,} were current"
+        )
+        if done["num_unreadable"]:
+            unreadable = plural(done["num_unreadable"], one, many)
+            out.print(f"{unreadable} could not be read: corrupt, or under a key that this node does not have")
 
 
 def print_invalidated(done: dict[str, Any]) -> None:

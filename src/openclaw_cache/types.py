@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NewType
 
 import msgspec
@@ -20,8 +19,7 @@ CacheKey = NewType("CacheKey", bytes)
 """32-byte keyed BLAKE3 of a request in its namespace, for one upstream and epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True, gc=False):
     """Who is asking. A label for affinity, memory and statistics; never a security boundary."""
 
     agent: str | None = None

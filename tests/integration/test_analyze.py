@@ -91,6 +91,17 @@ async def test_a_broken_prefix_is_the_first_finding_with_its_cause_and_its_price
     assert (cause["cause"], cause["num"]) == ("date", 1)
     first = found["findings"][0]
     assert (first["id"], first["about"]) == ("prefix_break", "date")
+    place, cost = first["said"]
+    assert place["values"]["what"] == {
+        "code": "label.in_system",
+        "values": {"what": {"code": "label.heading", "values": {"name": "Current time"}}},
+    }
+    assert cost == {"code": "finding.prefix_break_cost", "values": {"n": 1, "lost_tokens": first["tokens"]}}
+    assert first["advised"] == [{"code": "fix.date", "values": {}}]
+    assert cause["said"] == [place["values"]["what"]]
+    last = (await gateway.get("/admin/prefixes")).json()["breaks"][0]
+    row = (await gateway.get("/admin/requests")).json()["requests"][0]["prefix_break"]
+    assert last["said"] == row["said"] == cause["said"]
     # The prompt is 1,000 tokens by the upstream's own count, and all but its head was computed again.
     assert 900 < first["tokens"] <= 1000
     # What is cached costs $0.50 a million instead of $2.

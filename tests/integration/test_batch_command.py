@@ -139,6 +139,8 @@ async def test_a_line_that_cannot_be_sent_and_one_that_is_refused_have_a_result_
     assert "line 2: not valid JSON" in broken["error"]["message"]
     assert bad["response"]["status_code"] == 400
     assert "twice" in twice["error"]["message"]
+    told = await run(gateway, str(file), "--out", str(tmp_path / "out.jsonl"))
+    assert "\nfrom an earlier run: 1 result\n" in told.output
     upstream.broken.clear()
     again = await run(gateway, str(file), "--out", str(tmp_path / "out.jsonl"), "--json")
     assert json.loads(again.output)["num_resumed"] == 1

@@ -89,7 +89,13 @@ def key_id_of(value: bytes) -> str:
     return value[5 : 5 + value[4]].decode()
 
 
-async def rekey(gateway: Served) -> tuple[int, dict[str, int]]:
+async def history(store: redis.asyncio.Redis) -> dict[bytes, bytes]:
+    """What was summed and learnt: not who wrote it on which day, and how far it was swept."""
+    found = await stored(store)
+    return {name: value for name, value in found.items() if name[:4] in (b"h:m:", b"h:h:", b"h:d:", b"h:t")}
+
+
+async def rekey(gateway: Served) -> tuple[int, dict[str, Any]]:
     """`openclaw-cache rekey --json`: its exit code, and what it says."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "openclaw_cache", "rekey", "--json", "--url", gateway.url,
@@ -97,7 +103,10 @@ async def rekey(gateway: Served) -> tuple[int, dict[str, int]]:
     )  # fmt: skip
     out, _ = await process.communicate()
     assert process.returncode is not None
-    return process.returncode, json.loads(out)
+    report: dict[str, Any] = json.loads(out)
+    for count in ("num_rewritten", "num_current", "num_unreadable"):
+        assert report[count] == sum(of_kind[count] for of_kind in report["by_kind"].values())
+    return process.returncode, report["by_kind"]
 
 
 def readable(text: bytes, told: list[str]) -> list[str]:
@@ -160,8 +169,10 @@ async def test_keys_are_changed_without_losing_an_entry(
         await fill(gateway, "d")
         ids = sorted(key_id_of(value) for value in (await entries(store)).values())
         assert ids == ["k1", "k1", "k1", "k2"]
-        assert await rekey(gateway) == (0, {"num_rewritten": 3, "num_current": 1, "num_unreadable": 0})
-        assert await rekey(gateway) == (0, {"num_rewritten": 0, "num_current": 4, "num_unreadable": 0})
+        code, done = await rekey(gateway)
+        assert (code, done["result"]) == (0, {"num_rewritten": 3, "num_current": 1, "num_unreadable": 0})
+        code, done = await rekey(gateway)
+        assert (code, done["result"]) == (0, {"num_rewritten": 0, "num_current": 4, "num_unreadable": 0})
         assert {key_id_of(value) for value in (await entries(store)).values()} == {"k2"}
     for name, life in lives.items():
         assert 0 < await store.pttl(name) <= life, "no entry lives longer for it"
@@ -171,6 +182,45 @@ async def test_keys_are_changed_without_losing_an_entry(
     assert upstream.num_calls == 4
 
 
+@pytest.mark.parametrize("before", [("k1",), ()], ids=["an older key", "no key"])
+async def test_history_outlives_the_key_that_it_was_kept_under(
+    tmp_path: Path, store: redis.asyncio.Redis, upstream: ScriptedUpstream, before: tuple[str, ...]
+) -> None:
+    async def asked(gateway: Served) -> int:
+        shown = (await gateway.get("/admin/history?time_range=last%201h")).json()
+        assert (shown["num_nodes"], shown["is_complete"]) == (1, True)
+        return sum(shown["total"]["requests"].values())
+
+    async with node(tmp_path, store, upstream, *before) as gateway:
+        await fill(gateway, "a", "b", "c")
+    lies = await history(store)
+    async with node(tmp_path, store, upstream, "k2", *before) as gateway:
+        await fill(gateway, "d")
+        code, done = await rekey(gateway)
+        assert (code, done["history"]["num_unreadable"]) == (0, 0)
+        assert done["history"]["num_rewritten"] >= 3  # a minute, an hour, a day
+        assert await asked(gateway) == 4
+    assert {key_id_of(value) for value in (await history(store)).values()} == {"k2"}
+    assert set(await history(store)) >= set(lies)
+    assert {await store.ttl(name) for name in await history(store)} == {-1}
+    async with node(tmp_path, store, upstream, "k2") as gateway:
+        assert await asked(gateway) == 4
+
+
+async def test_a_rekey_that_cannot_read_history_says_so_and_leaves_it(
+    tmp_path: Path, store: redis.asyncio.Redis, upstream: ScriptedUpstream
+) -> None:
+    async with node(tmp_path, store, upstream, "k1") as gateway:
+        await fill(gateway, "a")
+    lies = await history(store)
+    async with node(tmp_path, store, upstream, "k2") as gateway:
+        await fill(gateway, "b")
+        code, done = await rekey(gateway)
+        assert (code, done["history"]["num_unreadable"]) == (1, len(lies))
+    found = await history(store)
+    assert {name: found[name] for name in lies} == lies
+
+
 async def test_what_was_stored_before_encryption_is_encrypted_by_rekey(
     tmp_path: Path, store: redis.asyncio.Redis, upstream: ScriptedUpstream
 ) -> None:
@@ -178,7 +228,8 @@ async def test_what_was_stored_before_encryption_is_encrypted_by_rekey(
         await fill(gateway, "a", "b")
     async with node(tmp_path, store, upstream, "k1") as gateway:
         assert (await ask(gateway, prompt="a")).is_hit
-        assert await rekey(gateway) == (0, {"num_rewritten": 2, "num_current": 0, "num_unreadable": 0})
+        code, done = await rekey(gateway)
+        assert (code, done["result"]) == (0, {"num_rewritten": 2, "num_current": 0, "num_unreadable": 0})
         gateway.forget_memory()
         assert (await ask(gateway, prompt="b")).is_hit
     assert {key_id_of(value) for value in (await entries(store)).values()} == {"k1"}
@@ -200,7 +251,8 @@ async def test_an_entry_under_a_key_that_a_node_lacks_is_a_counted_miss_and_stay
         assert (await gateway.get("/admin/status")).json()["degraded"]["entry_key_unknown"] == 2
         assert await gateway.metric('openclaw_cache_degraded_total{what="entry_corrupt"}') == 0
         if keys:
-            assert await rekey(gateway) == (1, {"num_rewritten": 0, "num_current": 0, "num_unreadable": 1})
+            code, done = await rekey(gateway)
+            assert (code, done["result"]) == (1, {"num_rewritten": 0, "num_current": 0, "num_unreadable": 1})
         else:
             refused = await gateway.ask({}, path="/admin/rekey")
             assert (refused.status, "encryption_key_env" in refused.json()["error"]["message"]) == (409, True)

@@ -6,92 +6,22 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import redis.asyncio as redis
 
-from openclaw_cache.history.archive import Archive
+from openclaw_cache.errors import StoreUnavailableError
 from openclaw_cache.history.buckets import DAY_S, DAYS, HOUR_S, MINUTES, Bucket
-from openclaw_cache.history.coding import Codec
-from openclaw_cache.history.durations import Durations
-from openclaw_cache.history.figures import Figures
-from openclaw_cache.history.history import History
-from openclaw_cache.history.keeping import Keeping
-from openclaw_cache.history.rollup import Rollup
-from openclaw_cache.history.shelf import Shelf
-from openclaw_cache.history.sweeping import Sweeper
-from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.encryption import EntryCipher
 from openclaw_cache.store.embedded import EmbeddedValkey
+from openclaw_cache.store.remote import RemoteStore
 from openclaw_cache.store.valkey import ValkeyStore
+from support.cluster_store import opened
+from support.history_node import HERE, THERE, Clock, Node
 from support.records import NOON, answered, missed
-
-SECRET = b"s" * 32
-HERE, THERE = "a" * 16, "b" * 16
-
-
-class Clock:
-    """Wall and monotonic time that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-        self.moment = 1000.0
-
-    def wall(self) -> float:
-        return self.now
-
-    def monotonic(self) -> float:
-        return self.moment
-
-    def pass_by(self, seconds: float) -> None:
-        self.now += seconds
-        self.moment += seconds
-
-
-class Node:
-    """A gateway's history."""
-
-    def __init__(
-        self, store: ValkeyStore, clock: Clock, name: str = HERE, cipher: EntryCipher | None = None
-    ) -> None:
-        self.degraded: list[str] = []
-        self.may_use = True
-        shelf, codec = Shelf(name), Codec(SECRET, cipher)
-        self.archive = Archive(
-            store,
-            codec,
-            shelf,
-            may_use=lambda: self.may_use,
-            wall=clock.wall,
-            clock=clock.monotonic,
-        )
-        self.history = History(
-            shelf,
-            self.archive,
-            on_degraded=self.degraded.append,
-            wall=clock.wall,
-            clock=clock.monotonic,
-        )
-        self.sweeper = Sweeper(store, self.archive.nodes, wall=clock.wall, clock=clock.monotonic)
-        self.durations = Durations()
-        self.keeping = Keeping(
-            self.history,
-            self.archive,
-            self.sweeper,
-            Figures(Metrics()),
-            self.durations,
-            store,
-            codec,
-            name,
-            on_degraded=self.degraded.append,
-            wall=clock.wall,
-            clock=clock.monotonic,
-        )
-
-    async def last(self, seconds: float, clock: Clock) -> Rollup:
-        return await self.history.between(clock.now - seconds, clock.now)
+from support.valkey_cluster import Cluster, running_cluster
 
 
 @pytest.fixture
@@ -117,22 +47,43 @@ async def store(server: EmbeddedValkey) -> AsyncIterator[ValkeyStore]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["one server", "a cluster"])
+async def any_store(
+    request: pytest.FixtureRequest, server: EmbeddedValkey, cluster: Cluster
+) -> AsyncIterator[RemoteStore]:
+    """What holds for one server holds for a cluster: the keys of one gateway lie on all its nodes."""
+    if request.param == "one server":
+        async with connected(server) as running:
+            yield running
+        return
+    await cluster.flush()
+    store = await opened(cluster.url)
+    yield store
+    await store.aclose()
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
 
 
-async def test_a_restart_goes_on_where_it_stopped(store: ValkeyStore, clock: Clock) -> None:
-    first = Node(store, clock)
+async def test_a_restart_goes_on_where_it_stopped(any_store: RemoteStore, clock: Clock) -> None:
+    first = Node(any_store, clock)
     first.history.add(missed())
     first.history.add(answered())
     await first.keeping.flush()
-    second = Node(store, clock)
+    second = Node(any_store, clock)
     assert (await second.last(60, clock)).num_requests == 2
     second.history.add(answered(saved_s=0.5))
     assert (await second.last(60, clock)).num_requests == 3  # before it knows what it had stored
     await second.keeping.flush()
-    third = Node(store, clock)
+    third = Node(any_store, clock)
     found = await third.last(60, clock)
     assert (found.num_requests, found.line().spent, found.line().saved) == (3, 700, 1000)
     assert found.line().saved_us == 2_000_000
@@ -141,14 +92,14 @@ async def test_a_restart_goes_on_where_it_stopped(store: ValkeyStore, clock: Clo
     assert (await third.last(30 * DAY_S, clock)).num_requests == 3
 
 
-async def test_gateways_that_share_a_store_add_up(store: ValkeyStore, clock: Clock) -> None:
-    nodes = [Node(store, clock, f"{i:016x}") for i in range(5)]
+async def test_gateways_that_share_a_store_add_up(any_store: RemoteStore, clock: Clock) -> None:
+    nodes = [Node(any_store, clock, f"{i:016x}") for i in range(5)]
     for i, node in enumerate(nodes):
         for _ in range(i + 1):
             node.history.add(answered(agent=f"agent-{i}"))
     await asyncio.gather(*(node.keeping.flush() for node in nodes))
     clock.pass_by(6)
-    for node in (*nodes, Node(store, clock, "f" * 16)):
+    for node in (*nodes, Node(any_store, clock, "f" * 16)):
         found = await node.last(60, clock)
         assert found.num_requests == 15
         assert found.line().saved == 15 * 500
@@ -158,9 +109,9 @@ async def test_gateways_that_share_a_store_add_up(store: ValkeyStore, clock: Clo
 
 
 async def test_two_gateways_that_write_at_the_same_time_lose_nothing(
-    store: ValkeyStore, clock: Clock
+    any_store: RemoteStore, clock: Clock
 ) -> None:
-    nodes = [Node(store, clock, HERE), Node(store, clock, THERE)]
+    nodes = [Node(any_store, clock, HERE), Node(any_store, clock, THERE)]
 
     async def work(node: Node) -> None:
         for i in range(200):
@@ -171,7 +122,7 @@ async def test_two_gateways_that_write_at_the_same_time_lose_nothing(
 
     await asyncio.gather(*map(work, nodes))
     clock.pass_by(300)
-    found = await Node(store, clock, "c" * 16).last(400, clock)
+    found = await Node(any_store, clock, "c" * 16).last(400, clock)
     assert (found.num_requests, found.line().saved) == (400, 400 * 500)
 
 
@@ -201,6 +152,31 @@ async def test_a_store_that_is_away_costs_no_request_and_gets_everything_later(
     assert (found.num_requests, found.line().saved) == (91, 90 * 500)
 
 
+@pytest.mark.parametrize("order", ["put", "claim"], ids=["a sum", "the list of gateways"])
+async def test_what_the_store_refuses_once_is_written_next_time(
+    any_store: RemoteStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    node = Node(any_store, clock)
+    node.history.add(missed())
+    await node.keeping.flush()
+    clock.pass_by(DAY_S)
+    node.history.add(answered(at=clock.now))
+
+    async def fails(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("gone")
+
+    with monkeypatch.context() as broken:
+        if order == "put":
+            broken.setattr(any_store, "put", fails)
+        else:
+            broken.setattr(node.archive.nodes, "claim", fails)
+        await node.keeping.flush()
+        assert node.degraded == ["history"]
+    await node.keeping.flush()
+    assert node.degraded == ["history"]
+    assert (await Node(any_store, clock, THERE).last(2 * DAY_S, clock)).num_requests == 2
+
+
 async def test_a_store_that_was_away_at_the_start_is_added_to_not_overwritten(
     server: EmbeddedValkey, store: ValkeyStore, clock: Clock
 ) -> None:
@@ -219,9 +195,9 @@ async def test_a_store_that_was_away_at_the_start_is_added_to_not_overwritten(
 
 
 async def test_memory_stays_bounded_while_the_store_is_away_and_says_what_was_given_up(
-    store: ValkeyStore, clock: Clock
+    any_store: RemoteStore, clock: Clock
 ) -> None:
-    node = Node(store, clock)
+    node = Node(any_store, clock)
     node.may_use = False
     for _ in range(3 * MINUTES.num_waiting):
         node.history.add(answered(at=clock.now))
@@ -233,7 +209,7 @@ async def test_memory_stays_bounded_while_the_store_is_away_and_says_what_was_gi
     node.may_use = True
     await node.keeping.flush()
     # Minutes before the last two hours are gone, hours are not.
-    found = await Node(store, clock, THERE).history.between(NOON, NOON + 6 * HOUR_S)
+    found = await Node(any_store, clock, THERE).history.between(NOON, NOON + 6 * HOUR_S)
     assert found.num_requests == 3 * MINUTES.num_waiting
 
 
@@ -261,8 +237,10 @@ async def test_a_damaged_bucket_counts_as_empty_and_is_written_anew(
     for key in await client.keys("h:[mhd]:*"):
         await client.setrange(key, 30, b"\xff\xff")
     other = Node(store, clock, THERE)
+    assert other.history.is_complete
     assert (await other.last(60, clock)).num_requests == 0
     assert other.archive.num_unreadable > 0
+    assert not other.history.is_complete
     again = Node(store, clock)
     again.history.add(answered())
     await again.keeping.flush()
@@ -291,8 +269,8 @@ async def test_encrypted_history_names_nobody_in_the_store(
     assert (await Node(store, clock, THERE).last(60, clock)).num_requests == 0
 
 
-async def test_a_clock_that_goes_back_adds_to_what_was_there(store: ValkeyStore, clock: Clock) -> None:
-    node = Node(store, clock)
+async def test_a_clock_that_goes_back_adds_to_what_was_there(any_store: RemoteStore, clock: Clock) -> None:
+    node = Node(any_store, clock)
     for _ in range(3):
         node.history.add(answered(at=clock.now))
         await node.keeping.flush()
@@ -300,30 +278,30 @@ async def test_a_clock_that_goes_back_adds_to_what_was_there(store: ValkeyStore,
     clock.now -= 1200  # to the second one's minute
     node.history.add(missed(at=clock.now - 2))
     await node.keeping.flush()
-    restarted = Node(store, clock)
+    restarted = Node(any_store, clock)
     restarted.history.add(missed(at=clock.now - 2))
     await restarted.keeping.flush()
     clock.now = NOON + 3600
-    found = await Node(store, clock, THERE).last(2 * HOUR_S, clock)
+    found = await Node(any_store, clock, THERE).last(2 * HOUR_S, clock)
     assert (found.num_requests, found.line().spent, found.line().saved) == (5, 1400, 1500)
-    second = await Node(store, clock, THERE).history.between(NOON + 600, NOON + 660)
+    second = await Node(any_store, clock, THERE).history.between(NOON + 600, NOON + 660)
     assert (second.num_requests, second.line().spent) == (3, 1400)
 
 
-async def test_midnight_of_utc_parts_two_days(store: ValkeyStore, clock: Clock) -> None:
-    node = Node(store, clock)
+async def test_midnight_of_utc_parts_two_days(any_store: RemoteStore, clock: Clock) -> None:
+    node = Node(any_store, clock)
     midnight = NOON + DAY_S / 2
     for at in (midnight - 0.5, midnight, midnight + 0.5):
         node.history.add(answered(at=at, duration_s=0.0))
     await node.keeping.flush()
     clock.pass_by(3 * DAY_S)
-    reader = Node(store, clock, THERE)
+    reader = Node(any_store, clock, THERE)
     assert (await reader.history.between(midnight - DAY_S, midnight)).num_requests == 1
     assert (await reader.history.between(midnight, midnight + DAY_S)).num_requests == 2
 
 
-async def test_a_request_counts_in_the_minute_in_which_it_ended(store: ValkeyStore, clock: Clock) -> None:
-    node = Node(store, clock)
+async def test_a_request_counts_in_the_minute_in_which_it_ended(any_store: RemoteStore, clock: Clock) -> None:
+    node = Node(any_store, clock)
     node.history.add(missed(at=NOON - 50, duration_s=70.0))
     clock.pass_by(60)
     assert (await node.history.between(NOON, NOON + 60)).num_requests == 1
@@ -354,8 +332,8 @@ async def test_what_is_older_than_it_is_kept_is_removed_whoever_wrote_it(
     await client.aclose()
 
 
-async def test_the_sums_stay_the_same_while_finer_ones_go(store: ValkeyStore, clock: Clock) -> None:
-    node = Node(store, clock)
+async def test_the_sums_stay_the_same_while_finer_ones_go(any_store: RemoteStore, clock: Clock) -> None:
+    node = Node(any_store, clock)
     for i in range(50):
         node.history.add(answered(at=NOON - 3 * HOUR_S + 200 * i))
     await node.keeping.flush()
@@ -366,12 +344,14 @@ async def test_the_sums_stay_the_same_while_finer_ones_go(store: ValkeyStore, cl
         clock.moment += 1000
         clock.now += 1000
         await node.sweeper.sweep()
-        reader = Node(store, clock, THERE)
+        reader = Node(any_store, clock, THERE)
         assert (await reader.history.between(NOON - DAY_S, NOON + 5)).num_requests == 50
 
 
-async def test_a_clock_that_leaps_forward_removes_nothing_at_once(store: ValkeyStore, clock: Clock) -> None:
-    node = Node(store, clock)
+async def test_a_clock_that_leaps_forward_removes_nothing_at_once(
+    any_store: RemoteStore, clock: Clock
+) -> None:
+    node = Node(any_store, clock)
     node.history.add(missed())
     await node.keeping.flush()
     clock.pass_by(3600)
@@ -383,16 +363,16 @@ async def test_a_clock_that_leaps_forward_removes_nothing_at_once(store: ValkeyS
     clock.now -= 10 * 365 * DAY_S
     clock.pass_by(3600)
     await node.sweeper.sweep()
-    assert (await Node(store, clock, THERE).last(3 * HOUR_S, clock)).num_requests == 1
+    assert (await Node(any_store, clock, THERE).last(3 * HOUR_S, clock)).num_requests == 1
 
 
 async def test_what_was_learnt_of_upstreams_outlives_a_restart_for_all(
-    store: ValkeyStore, clock: Clock
+    any_store: RemoteStore, clock: Clock
 ) -> None:
-    node = Node(store, clock)
+    node = Node(any_store, clock)
     node.durations.learn(missed(duration_s=4.0))
     await node.keeping.flush()
-    again = Node(store, clock)
+    again = Node(any_store, clock)
     await again.keeping.flush()
     assert (
         again.durations.saved_s("oa", "gpt-heron", prompt_tokens=90, completion_tokens=20, took_s=1.0) == 3.0
@@ -412,10 +392,10 @@ async def test_history_never_expires_since_the_store_evicts_what_does(
 
 
 async def test_a_day_has_room_for_many_gateways_and_each_is_listed_once(
-    store: ValkeyStore, clock: Clock
+    any_store: RemoteStore, clock: Clock
 ) -> None:
     names = [f"{i:016x}" for i in range(40)]
-    nodes = [Node(store, clock, name) for name in names]
+    nodes = [Node(any_store, clock, name) for name in names]
     for node in nodes:
         node.history.add(answered())
     for _ in range(2):
@@ -423,4 +403,4 @@ async def test_a_day_has_room_for_many_gateways_and_each_is_listed_once(
     day = Bucket.of(DAYS, NOON).day
     assert sorted((await nodes[0].archive.nodes.of([day]))[day]) == names
     clock.pass_by(6)
-    assert (await Node(store, clock, "f" * 16).last(60, clock)).num_requests == 40
+    assert (await Node(any_store, clock, "f" * 16).last(60, clock)).num_requests == 40

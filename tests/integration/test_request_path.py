@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from openclaw_cache.errors import StoreUnavailableError
 from openclaw_cache.gateway.misses import Misses
 from support.scripted_upstream import Exchange, Gate, ScriptedUpstream, reply, says
 from support.served import Answer, Served, chat, served
@@ -100,6 +101,65 @@ async def test_a_reply_that_left_memory_for_want_of_space_and_is_in_no_store_was
         assert await miss_of(gateway, chat("question 0")) == "evicted"
 
 
+async def lies_broken(gateway: Served) -> None:
+    """Only the store has the entries, and each has lost its last byte."""
+    await gateway.written()
+    gateway.forget_memory()
+    store = gateway.app.gateway.cache._store
+    for key in [key async for key in store.scan(b"r:")]:
+        stored = await store.get(key)
+        assert stored is not None
+        await store.put(key, stored[:-1], ttl_s=60)
+
+
+async def test_a_stored_reply_that_is_damaged_is_corrupt_and_the_next_one_takes_its_place(
+    gateway: Served,
+) -> None:
+    await gateway.ask()
+    await lies_broken(gateway)
+    answer = await gateway.ask()
+    shown = (await gateway.get(f"/admin/explain/{answer.headers['x-request-id']}")).json()
+    assert (shown["request"]["outcome"], shown["request"]["miss"]) == ("miss", "corrupt")
+    assert ("result", "miss (corrupt)") in [(step["name"], step["result"]) for step in shown["steps"]]
+    assert await gateway.metric('openclaw_cache_misses_total{reason="corrupt"}') == 1
+    assert await gateway.metric('openclaw_cache_degraded_total{what="entry_corrupt"}') == 1
+    await gateway.written()
+    gateway.forget_memory()
+    assert await miss_of(gateway) == ""
+
+
+async def test_a_damaged_vector_is_corrupt_and_others_of_the_request_have_their_own_reason(
+    gateway: Served, upstream: ScriptedUpstream
+) -> None:
+    upstream.script = vectors
+
+    async def miss(*inputs: str) -> str:
+        return await miss_of(gateway, {"model": "pod-model", "input": list(inputs)}, path="/v1/embeddings")
+
+    await miss("one")
+    await lies_broken(gateway)
+    assert await miss("two", "one") == "new"  # of the first that is not there
+    await miss("one")
+    await lies_broken(gateway)
+    assert await miss("one", "two") == "corrupt"
+
+
+async def test_a_store_that_fails_during_the_look_up_is_told_and_not_that_the_reply_was_evicted(
+    gateway: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.ask()
+    await gateway.written()
+    gateway.forget_memory()
+
+    async def fails(_store: object, _key: bytes) -> bytes | None:
+        raise StoreUnavailableError("gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(gateway.app.gateway.cache._store), "get", fails)
+        assert await miss_of(gateway) == "store"
+    assert await gateway.metric('openclaw_cache_misses_total{reason="store"}') == 1
+
+
 async def test_an_invalidated_reply_is_of_another_version(gateway: Served) -> None:
     await gateway.ask()
     await gateway.session.post(gateway.url + "/admin/invalidate", json={"model": "pod-model"})
@@ -121,6 +181,11 @@ async def test_a_reply_that_was_cut_at_its_length_is_unstored(
     assert (await row_of(gateway, again))["miss"] == "unstored"
     shown = (await gateway.get(f"/admin/explain/{again.headers['x-request-id']}")).json()
     assert ("store", "refused (truncated)") in [(step["name"], step["result"]) for step in shown["steps"]]
+
+
+async def test_a_reply_that_its_client_wanted_kept_nowhere_is_unstored(gateway: Served) -> None:
+    assert await miss_of(gateway, headers={"cache-control": "no-store"}) == "new"
+    assert await miss_of(gateway) == "unstored"
 
 
 async def test_a_reply_that_failed_is_unstored(gateway: Served, upstream: ScriptedUpstream) -> None:

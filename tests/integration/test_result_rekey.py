@@ -182,7 +182,7 @@ async def test_a_cache_with_the_current_key_serves_what_was_rewritten(store: Val
     before.put(key(1), entry(1))
     assert await before.flush(5)
     assert (await ended(store, OF_B_THEN_A)).num_rewritten == 1
-    found = await cache(OF_B).fetch(TEAM, key(1))
+    found = await cache(OF_B).find(TEAM, key(1))
     assert found is not None
     assert found.reply == entry(1).reply
     assert degraded == []

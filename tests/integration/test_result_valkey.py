@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import redis.asyncio as redis
 
+from openclaw_cache.errors import CorruptEntryError
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.result.entry import EntryCodec
 from openclaw_cache.result.key import Keyer
@@ -107,7 +108,7 @@ async def test_an_entry_outlives_the_process_that_stored_it(server: EmbeddedValk
     async with connected(server) as store:
         cache = cache_on(store)
         assert cache.peek(key(7), time.time()) is None
-        found = await cache.fetch(TEAM, key(7))
+        found = await cache.find(TEAM, key(7))
         assert found is not None
         assert found.reply == entry(7).reply
         assert cache.peek(key(7), time.time()) is found
@@ -145,12 +146,13 @@ async def test_broken_bytes_are_a_miss_and_leave_and_the_next_reply_is_stored(
         await client.set(place, broken)
 
         fresh = cache_on(store, degraded)
-        assert await fresh.fetch(TEAM, key(1)) is None
+        with pytest.raises(CorruptEntryError):
+            await fresh.find(TEAM, key(1))
         assert degraded == ["entry_corrupt"]
         assert await client.exists(place) == 0
         fresh.put(key(1), entry(1))
         await fresh.flush(5)
-        found = await cache_on(store).fetch(TEAM, key(1))
+        found = await cache_on(store).find(TEAM, key(1))
         assert found is not None
         assert found.reply == entry(1).reply
 
@@ -176,7 +178,7 @@ async def test_kill_9_of_the_server_in_the_middle_of_writes_leaves_entries_compl
 
         broken: list[str] = []
         fresh = cache_on(store, broken)
-        found = {number: await fresh.fetch(TEAM, key(number)) for number in range(600)}
+        found = {number: await fresh.find(TEAM, key(number)) for number in range(600)}
         kept = {number: value for number, value in found.items() if value is not None}
         assert all(value.reply == entry(number, reply_bytes=20_000).reply for number, value in kept.items())
         assert broken == []
@@ -213,7 +215,7 @@ async def test_kill_9_of_a_gateway_in_the_middle_of_writes_leaves_entries_comple
     async with connected(server) as store:
         broken: list[str] = []
         cache = cache_on(store, broken)
-        found = {number: await cache.fetch(TEAM, key(number)) for number in range(400)}
+        found = {number: await cache.find(TEAM, key(number)) for number in range(400)}
         kept = {number: value for number, value in found.items() if value is not None}
         assert len(kept) > 10
         assert all(value.reply == entry(number, reply_bytes=50_000).reply for number, value in kept.items())
@@ -235,7 +237,7 @@ async def test_evict_by_prompt_text_reaches_what_other_processes_stored(server: 
         assert report.num_matched == 20
         assert report.num_by_model == {"model-0": 6, "model-1": 7, "model-2": 7}
         fresh = cache_on(store)
-        found = [number for number in range(120) if await fresh.fetch(TEAM, key(number))]
+        found = [number for number in range(120) if await fresh.find(TEAM, key(number))]
         assert found == list(range(100))
         assert await client.exists("r:theirs", "r:a-hash") == 2
 
@@ -262,8 +264,8 @@ async def test_a_new_process_finds_all_that_its_own_store_holds_and_stops_asking
             while asked != await num_gets():  # until a question for an absent key costs no GET
                 asked = await num_gets()
                 absent += 1
-                assert await fresh.fetch(TEAM, key(absent)) is None
-        found = [await fresh.fetch(TEAM, key(number)) for number in range(1500)]
+                assert await fresh.find(TEAM, key(absent)) is None
+        found = [await fresh.find(TEAM, key(number)) for number in range(1500)]
         assert all(found)
         assert await num_gets() == asked + 1500
         await fresh.aclose(5)

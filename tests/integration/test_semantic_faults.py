@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -77,6 +78,32 @@ async def test_a_store_that_hangs_is_a_miss(gateway: Served, upstream: ScriptedU
         assert upstream.num_calls == 2
     finally:
         os.kill(store.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("asked", [REFUND, REFUND_AGAIN], ids=["its own reply", "another's"])
+@pytest.mark.parametrize("is_encrypted", [True, False], ids=["encrypted", "plain"])
+async def test_a_damaged_reply_that_both_ways_lead_to_is_counted_once(
+    tmp_path: Path, upstream: ScriptedUpstream, asked: str, is_encrypted: bool
+) -> None:
+    upstream.script = says(completion(ANSWER))
+    settings: dict[str, Any] = SETTINGS | {"store__timeout": "2s"}
+    if is_encrypted:  # then it stays, since the key may be to blame
+        settings["result_cache__encryption_key_env"] = "STORE_KEYS"
+    env = {"STORE_KEYS": f"k1:{base64.b64encode(bytes(range(32))).decode()}"}
+    async with served(tmp_path, [upstream.url], env=env, **settings) as gateway:
+        await ready(gateway)
+        await gateway.ask(chat(REFUND))
+        assert is_semantic(await gateway.ask(chat(REFUND_AGAIN)))
+        await gateway.written()
+        gateway.forget_memory()
+        store = gateway.app.gateway.cache._store
+        (key,) = [key async for key in store.scan(b"r:")]
+        stored = await store.get(key)
+        assert stored is not None
+        await store.put(key, stored[:-1] + bytes([stored[-1] ^ 1]), ttl_s=60)
+        answer = await gateway.ask(chat(asked))
+        assert (answer.status, answer.is_hit, upstream.num_calls) == (200, False, 2)
+        assert await gateway.metric('openclaw_cache_degraded_total{what="entry_corrupt"}') == 1
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from openclaw_cache.api import break_labels
+from openclaw_cache.api.analysis.english import ENGLISH
+from openclaw_cache.api.sentences import Sentence, all_shown, all_spoken, said
+
 Json = Any
 HOSTILE = (
     "<img src=x onerror=\"document.title='taken'\">",
@@ -174,16 +178,16 @@ def explained(at: float) -> Json:
     return {
         "request": requests(at)["requests"][1],
         "steps": [
-            {"name": "door", "result": "default", "took_s": 0.00004},
-            {"name": "read", "result": "18,204 bytes", "took_s": 0.00031},
+            {"name": "door", "result": "in", "took_s": 0.00004},
+            {"name": "read", "result": "new", "took_s": 0.00031},
             {"name": "plan", "result": "cacheable", "took_s": 0.00001},
             {"name": "result", "result": "miss (evicted)", "took_s": 0.00042},
             {"name": "semantic", "result": "miss (similarity)", "took_s": 0.011},
-            {"name": "flight", "result": "led", "took_s": 0.00001},
+            {"name": "flight", "result": "leads", "took_s": 0.00001},
             {"name": "canonical", "result": "reported", "took_s": 0.0002},
             {"name": "upstream", "result": "200", "took_s": 1.88},
-            {"name": "kv", "result": "hit (4,208 tokens)", "took_s": 0.0},
-            {"name": "store", "result": "put", "took_s": 0.00009},
+            {"name": "kv", "result": "4208 of 5120 tokens", "took_s": 0.0},
+            {"name": "store", "result": "stored", "took_s": 0.00009},
         ],
         "prefix_break": _break(),
         "canonical": [{"rule": "billing_header", "num_places": 1, "num_bytes": 64, "applied": False}],
@@ -199,10 +203,18 @@ def explained(at: float) -> Json:
     }
 
 
+def _told(*sentences: Sentence, text: str = "text", as_data: str = "said") -> Json:
+    return {text: all_spoken(sentences, ENGLISH), as_data: all_shown(sentences)}
+
+
+def _labelled(label: str) -> Json:
+    return {"label": label, "said": break_labels.shown(label)}
+
+
 def _break() -> Json:
     return {
         "cause": "date",
-        "label": '"Current time" in the system prompt',
+        **_labelled('"Current time" in the system prompt'),
         "pointer": "/messages/0/content",
         "at_byte": 6121,
         "kept_tokens": 1530,
@@ -229,7 +241,7 @@ def prefixes(at: float) -> Json:
             "session": "s-2",
             "namespace": "default",
             "cause": "tool_missing",
-            "label": 'tool "openclaw" is missing',
+            **_labelled('tool "openclaw" is missing'),
             "pointer": "/tools/3",
             "at_byte": 9034,
             "kept_tokens": 2258,
@@ -259,8 +271,11 @@ def analysis(at: float) -> Json:
                 "id": "prefix_break",
                 "about": "tool_missing",
                 "severity": "warn",
-                "text": 'prompts broke: tool "openclaw" is missing; once, 12,004 tokens computed again',
-                "advice": "Offer the same tools in every request of a session.",
+                **_told(
+                    said("finding.prefix_break", what=break_labels.read('tool "openclaw" is missing')),
+                    said("finding.prefix_break_cost", n=1, lost_tokens=12_004),
+                ),
+                **_told(said("fix.tool_missing"), text="advice", as_data="advised"),
                 "tokens": 12004,
                 "usd": 0.036,
                 "seconds": None,
@@ -269,46 +284,26 @@ def analysis(at: float) -> Json:
                 "id": "missed",
                 "about": "evicted",
                 "severity": "info",
-                "text": "31 look-ups missed: evicted",
-                "advice": "give replies more room: result_cache.max_memory, store.max_memory",
+                **_told(said("finding.missed", n=31, reason="evicted")),
+                **_told(said("advice.missed.evicted"), text="advice", as_data="advised"),
                 "tokens": 9000,
                 "usd": None,
                 "seconds": 28.1,
             },
         ],
         "diagnosis": [
-            {
-                "step": 1,
-                "question": "Has the hit ratio fallen abnormally?",
-                "verdict": "ok",
-                "text": "result 51.2%, before 49.8%",
-            },
-            {
-                "step": 2,
-                "question": "How is the cache's memory used?",
-                "verdict": "warn",
-                "text": "result memory 97% full",
-            },
-            {
-                "step": 3,
-                "question": "Is what is cached right?",
-                "verdict": "ok",
-                "text": "the KV cache's books add up",
-            },
-            {
-                "step": 4,
-                "question": "Do versions fit together?",
-                "verdict": "ok",
-                "text": "no miss is due to a version",
-            },
-            {
-                "step": 5,
-                "question": "Has the load changed?",
-                "verdict": "unknown",
-                "text": "nothing to compare with",
-            },
+            _step(1, "ok", said("seen.ratio", layer="result", ratio=0.512, before_ratio=0.498)),
+            _step(2, "warn", said("seen.used", layer="result", tier="memory", used_ratio=0.97)),
+            _step(3, "ok", said("seen.books")),
+            _step(4, "ok", said("seen.no_version")),
+            _step(5, "unknown", said("seen.too_few", n=31, num_before=0)),
         ],
     }
+
+
+def _step(step: int, verdict: str, *seen: Sentence) -> Json:
+    question = ENGLISH[f"diagnosis.{step}"]
+    return {"step": step, "question": question, "verdict": verdict, **_told(*seen)}
 
 
 def tree(num_nodes: int, at: float = 0.0, *, num_evicted: int = 0) -> Json:

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from openclaw_cache.api.account import Account
+from openclaw_cache.api.exchange import Exchange
 from openclaw_cache.dialects.usage import Usage
 from openclaw_cache.gateway.call import Outcome
 from openclaw_cache.observe.metrics import Metrics
@@ -23,7 +24,7 @@ def logged(usage: Usage) -> Mapping[str, Any]:
     outcome = Outcome("miss", "", "m", "pods", Namespace("default"), True, Identity(None, None, "unknown"))
     outcome.usage = usage
     with capture_logs() as lines:
-        account.close("chat", outcome, None, 200, None, time.perf_counter(), None, "id")
+        account.close(Exchange("chat", "id", time.perf_counter(), outcome=outcome, status=200))
     (line,) = lines
     return line
 

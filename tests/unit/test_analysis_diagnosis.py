@@ -32,7 +32,7 @@ def sections(**changed: Any) -> dict[str, Any]:
     }
 
 
-STEADY = load_shift({"main, m": 100}, {"main, m": 100}, (500.0, 500.0))
+STEADY = load_shift({("main", "m"): 100}, {("main", "m"): 100}, (500.0, 500.0))
 
 
 def verdicts(**changed: Any) -> list[str]:
@@ -84,7 +84,7 @@ def test_each_step_names_what_is_wrong() -> None:
     assert verdicts(waste={**sections()["waste"], "degraded": {"entry_corrupt": 2}})[2] == "warn"
     assert verdicts(misses=[{"reason": "version", "num": 9}])[3] == "warn"
     assert verdicts(misses=[{"reason": "version", "num": 9}], invalidations={"model": 1})[3] == "ok"
-    assert verdicts(shift=load_shift({"main, m": 400}, {"main, m": 100}, (1, 1)))[4] == "warn"
+    assert verdicts(shift=load_shift({("main", "m"): 400}, {("main", "m"): 100}, (1, 1)))[4] == "warn"
 
 
 def test_answers_by_meaning_are_wrong_where_that_is_sure() -> None:
@@ -96,21 +96,24 @@ def test_answers_by_meaning_are_wrong_where_that_is_sure() -> None:
 
 
 def test_prompts_of_another_length_are_another_load_shorter_ones_too() -> None:
-    same = {"main with m": 100}
+    same = {("main", "m"): 100}
     found = [verdicts(shift=load_shift(same, same, (now, 500.0)))[4] for now in (800.0, 600.0, 400.0, 200.0)]
     assert found == ["warn", "ok", "ok", "warn"]
 
 
 def test_what_cannot_be_told_is_not_called_well() -> None:
     nothing = {"result": ratio(None, None)}
-    few = load_shift({"main, m": 3}, {}, (1, 0))
+    few = load_shift({("main", "m"): 3}, {}, (1, 0))
     assert verdicts(hit_ratio=nothing, shift=few) == ["unknown", "unknown", "ok", "ok", "unknown"]
     assert verdicts(hit_ratio={"result": ratio(0.5, None)})[0] == "unknown"
 
 
 def test_the_share_that_moved_is_half_of_all_differences() -> None:
     # a: 50 % → 20 %, b: 50 % → 50 %, c: 0 % → 30 %: three in ten requests would have to be of another kind.
-    shift = load_shift({"a": 20, "b": 50, "c": 30}, {"a": 50, "b": 50}, (100.0, 50.0))
+    now = {("main", "a"): 20, ("main", "b"): 50, ("main", "c"): 30}
+    before = {("main", "a"): 50, ("main", "b"): 50}
+    shift = load_shift(now, before, (100.0, 50.0))
     assert shift["moved_share"] == 0.3
-    assert shift["new"] == ["c"]
+    assert shift["new"] == ["main with c"]
+    assert shift["new_kinds"] == [{"agent": "main", "model": "c"}]
     assert (shift["prompt_tokens"], shift["prompt_tokens_before"]) == (100, 50)

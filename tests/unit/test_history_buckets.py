@@ -108,3 +108,29 @@ def test_a_moment_lies_in_its_minute_hour_and_day_of_utc_whatever_the_machines_z
 
 def test_a_key_tells_resolution_gateway_and_beginning() -> None:
     assert Bucket(HOURS, 7200).key("ab" * 8) == b"h:h:abababababababab:7200"
+
+
+def test_the_name_of_a_buckets_place_tells_which_it_is_and_nothing_else_does() -> None:
+    for resolution in (MINUTES, HOURS, DAYS):
+        bucket = Bucket.of(resolution, NOW)
+        assert Bucket.named(bucket.key("0123456789abcdef")) == bucket
+    others = (
+        b"h:t",
+        b"h:s:m",
+        b"h:n:20787:0",
+        b"h:m:0123456789abcdef:",
+        b"h:w:0123456789abcdef:60",
+        b"r:",
+        b"",
+    )
+    assert [Bucket.named(key) for key in others] == [None] * len(others)
+
+
+def test_a_bucket_is_kept_until_the_whole_hour_or_day_that_it_lies_in_is_too_old() -> None:
+    now = at("2026-11-30T12:00:00")
+    # 25 hours before is 11:00 the day before: that hour is over, the one after it is not.
+    assert not MINUTES.keeps(at("2026-11-29T11:59:00"), now)
+    assert MINUTES.keeps(at("2026-11-29T12:00:00"), now)
+    # 35 days before is noon of 10-26: that day began more than 35 days ago.
+    assert not HOURS.keeps(at("2026-10-26T23:00:00"), now)
+    assert HOURS.keeps(at("2026-10-27T00:00:00"), now)

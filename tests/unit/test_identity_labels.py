@@ -49,6 +49,12 @@ def test_explicit_hints_win_over_the_runtime_line_in_the_documented_order() -> N
     assert identify(headers[2:], body(user("hi"))) == Identity("boss", None, "x-openclaw-agent")
 
 
+def test_of_a_header_that_comes_twice_the_first_counts() -> None:
+    names = (b"x-openclaw-agent", b"session_id")
+    headers = [(name, value) for value in (b"one", b"two") for name in names]
+    assert identify(headers, {}) == Identity("one", "one", "session_id")
+
+
 def test_request_ids_are_no_sessions() -> None:
     assert identify([(b"x-client-request-id", b"r-1")], body(user("hi"))).session is None
 

@@ -41,6 +41,22 @@ def test_a_line_is_json_with_its_level_and_a_utc_time(stream: io.BytesIO) -> Non
     assert line["timestamp"].endswith("Z")
 
 
+def test_a_failure_is_an_error_with_its_traceback_and_what_a_logger_knows_is_on_each_line(
+    stream: io.BytesIO,
+) -> None:
+    log = structlog.get_logger().bind(part="store")
+    log.exception("failed", exc_info=ValueError("broken"))
+    log.info("back")
+    failed, back = lines(stream)
+    assert (failed["level"], failed["part"], back["level"], back["part"]) == (
+        "error",
+        "store",
+        "info",
+        "store",
+    )
+    assert "ValueError: broken" in failed["exception"]
+
+
 @pytest.mark.parametrize(
     "value", ["a\nb", "\x00\x1b[31m", "é東🏰", "\ud800", b"\xff", {1: "a"}, 2**70, float("nan"), object()],
     ids=["newline", "control", "unicode", "lone surrogate", "bytes", "int key", "big int", "nan", "object"],

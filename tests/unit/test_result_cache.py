@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from result_stores import DictStore
 
-from openclaw_cache.errors import StoreUnavailableError
+from openclaw_cache.errors import CorruptEntryError, StoreUnavailableError
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.result.entry import EntryCodec
 from openclaw_cache.result.eviction import matcher
@@ -98,7 +98,7 @@ async def test_another_process_is_served_from_the_store_and_keeps_it_in_memory(n
     await node.stored(1, entry("long " * 1000))
     fresh = Node(node.store)
     assert fresh.cache.peek(key(1), NOW) is None
-    found = await fresh.cache.fetch(TEAM, key(1))
+    found = await fresh.cache.find(TEAM, key(1))
     assert found is not None
     assert found.reply == b'{"id":"1"}'
     assert fresh.cache.peek(key(1), NOW) is found
@@ -106,7 +106,7 @@ async def test_another_process_is_served_from_the_store_and_keeps_it_in_memory(n
 
 async def test_another_namespace_does_not_reach_an_entry(node: Node) -> None:
     await node.stored(1, entry())
-    assert await Node(node.store).cache.fetch(OTHER, key(1)) is None
+    assert await Node(node.store).cache.find(OTHER, key(1)) is None
 
 
 async def test_an_entry_expires_by_its_creation_in_both_tiers_however_often_it_is_hit(node: Node) -> None:
@@ -114,40 +114,44 @@ async def test_an_entry_expires_by_its_creation_in_both_tiers_however_often_it_i
     for at in range(10):
         node.now = NOW + at
         assert node.cache.peek(key(1), node.now) is not None
-        assert await Node(node.store).cache.fetch(TEAM, key(1)) is not None
+        assert await Node(node.store).cache.find(TEAM, key(1)) is not None
     assert node.cache.peek(key(1), NOW + 10) is None
     late = Node(node.store)
     late.now = NOW + 10
-    assert await late.cache.fetch(TEAM, key(1)) is None
+    assert await late.cache.find(TEAM, key(1)) is None
     assert late.degraded == []
 
 
-async def test_a_corrupt_entry_is_a_miss_is_removed_counted_and_replaced_by_the_next_put(node: Node) -> None:
+async def test_a_corrupt_entry_is_told_counted_removed_and_replaced_by_the_next_put(node: Node) -> None:
     await node.stored(1, entry())
     place = node.keyer.store_key(TEAM, key(1))
     node.store.data[place] = node.store.data[place][:-1] + b"?"
     fresh = Node(node.store)
-    assert await fresh.cache.fetch(TEAM, key(1)) is None
+    with pytest.raises(CorruptEntryError):
+        await fresh.cache.find(TEAM, key(1))
     assert fresh.degraded == ["entry_corrupt"]
     assert node.store.data == {}
+    assert await fresh.cache.find(TEAM, key(1)) is None
     await fresh.stored(1, entry())
-    assert await Node(node.store).cache.fetch(TEAM, key(1)) is not None
+    assert await Node(node.store).cache.find(TEAM, key(1)) is not None
 
 
 async def test_an_entry_copied_to_another_place_in_the_store_is_not_served(node: Node) -> None:
     await node.stored(1, entry())
     node.store.data[node.keyer.store_key(TEAM, key(2))] = node.store.data[node.keyer.store_key(TEAM, key(1))]
-    assert await node.cache.fetch(TEAM, key(2)) is None
+    with pytest.raises(CorruptEntryError):
+        await node.cache.find(TEAM, key(2))
     assert node.degraded == ["entry_corrupt"]
 
 
-async def test_a_store_that_is_down_or_full_costs_misses_never_errors(node: Node) -> None:
+async def test_a_store_that_is_down_or_full_fails_no_write_and_tells_who_reads(node: Node) -> None:
     node.store.full = True
     await node.stored(1, entry())
     node.store.full, node.store.down = False, True
     await node.stored(2, entry())
-    assert await node.cache.fetch(TEAM, key(3)) is None
-    assert node.degraded == ["store_full", "store_unavailable", "store_unavailable"]
+    with pytest.raises(StoreUnavailableError):
+        await node.cache.find(TEAM, key(3))
+    assert node.degraded == ["store_full", "store_unavailable"]  # who reads counts a failed look-up
     assert node.cache.peek(key(1), NOW) is not None
     assert node.cache.peek(key(2), NOW) is not None
 
@@ -173,7 +177,7 @@ async def test_a_slow_read_does_not_put_an_older_entry_over_a_newer_one(node: No
     await node.stored(1, entry("older"))
     fresh = Node(node.store)
     fresh.store.gates["get"] = asyncio.Event()
-    read = asyncio.create_task(fresh.cache.fetch(TEAM, key(1)))
+    read = asyncio.create_task(fresh.cache.find(TEAM, key(1)))
     await asyncio.sleep(0.01)
     fresh.cache.put(key(1), entry("newer"))
     fresh.store.gates["get"].set()
@@ -187,7 +191,7 @@ async def test_an_entry_too_large_for_memory_is_still_served_by_the_store(store:
     node = Node(store, memory_bytes=10_000)
     await node.stored(1, msgspec.structs.replace(entry(), reply=b"x" * 5_000))
     assert node.cache.peek(key(1), NOW) is None
-    assert await node.cache.fetch(TEAM, key(1)) is not None
+    assert await node.cache.find(TEAM, key(1)) is not None
 
 
 # a store of our own
@@ -205,13 +209,13 @@ async def test_a_store_of_our_own_is_asked_only_for_what_it_may_hold(store: Dict
 
     node = Node(store, exclusive=True)
     assert (
-        await node.cache.fetch(TEAM, spread(9)) is None
+        await node.cache.find(TEAM, spread(9)) is None
     )  # nothing is known yet: this asks, and starts a scan
     await asyncio.sleep(0.01)
     store.calls.clear()
-    assert [await node.cache.fetch(TEAM, spread(number)) for number in range(2, 50)] == [None] * 48
+    assert [await node.cache.find(TEAM, spread(number)) for number in range(2, 50)] == [None] * 48
     assert store.calls == []
-    assert await node.cache.fetch(TEAM, spread(1)) == entry()
+    assert await node.cache.find(TEAM, spread(1)) == entry()
     assert store.calls == ["get"]
 
 
@@ -219,26 +223,26 @@ async def test_what_was_put_into_a_store_of_our_own_is_found_there_when_memory_h
     store: DictStore,
 ) -> None:
     node = Node(store, exclusive=True, memory_bytes=0)
-    assert await node.cache.fetch(TEAM, spread(0)) is None
+    assert await node.cache.find(TEAM, spread(0)) is None
     for number in range(20):  # before, during and after the scan
         node.cache.put(spread(number), entry(f"{number}"))
         await asyncio.sleep(0)
     assert await node.cache.flush(5)
-    found = [await node.cache.fetch(TEAM, spread(number)) for number in range(20)]
+    found = [await node.cache.find(TEAM, spread(number)) for number in range(20)]
     assert found == [entry(f"{number}") for number in range(20)]
     report = await node.cache.evict("*")
     assert report.num_matched == 20
-    assert [await node.cache.fetch(TEAM, spread(number)) for number in range(20)] == [None] * 20
+    assert [await node.cache.find(TEAM, spread(number)) for number in range(20)] == [None] * 20
 
 
 async def test_a_store_of_our_own_that_is_down_costs_nothing_for_what_it_does_not_hold(
     store: DictStore,
 ) -> None:
     node = Node(store, exclusive=True)
-    await node.cache.fetch(TEAM, spread(9))
+    await node.cache.find(TEAM, spread(9))
     await asyncio.sleep(0.01)
     store.down = True
-    assert await node.cache.fetch(TEAM, spread(1)) is None
+    assert await node.cache.find(TEAM, spread(1)) is None
     assert node.degraded == []  # nothing was lost
     node.cache.put(spread(1), entry())
     assert await node.cache.flush(5)
@@ -248,7 +252,7 @@ async def test_a_store_of_our_own_that_is_down_costs_nothing_for_what_it_does_no
 async def test_closing_writes_what_is_pending_and_ends_the_scan(store: DictStore) -> None:
     node = Node(store, exclusive=True)
     store.gates["scan"] = asyncio.Event()
-    await node.cache.fetch(TEAM, spread(9))
+    await node.cache.find(TEAM, spread(9))
     node.cache.put(spread(1), entry())
     assert await node.cache.aclose(5)
     assert await node.cache.aclose(5)
@@ -320,7 +324,7 @@ async def test_evict_removes_what_matches_model_namespace_or_prompt_from_both_ti
     assert sum(report.num_by_model.values()) == len(matched)
     assert served(node) == everything - matched
     fresh = Node(node.store)
-    found = {n for n, value in enumerate(CORPUS) if await fresh.cache.fetch(value.namespace, key(n))}
+    found = {n for n, value in enumerate(CORPUS) if await fresh.cache.find(value.namespace, key(n))}
     assert found == everything - matched
 
 
@@ -364,12 +368,12 @@ async def test_a_read_that_crosses_an_evict_does_not_bring_the_entry_back(
     fresh = Node(node.store)
     fresh.store.gates = {"get": asyncio.Event(), "scan": asyncio.Event()}
     if read_first:
-        read = asyncio.create_task(fresh.cache.fetch(TEAM, key(1)))
+        read = asyncio.create_task(fresh.cache.find(TEAM, key(1)))
         await asyncio.sleep(0.01)
     evict = asyncio.create_task(fresh.cache.evict("*finance*"))
     await asyncio.sleep(0.01)
     if not read_first:
-        read = asyncio.create_task(fresh.cache.fetch(TEAM, key(1)))
+        read = asyncio.create_task(fresh.cache.find(TEAM, key(1)))
         await asyncio.sleep(0.01)
         fresh.store.gates["get"].set()
         await read
@@ -378,7 +382,7 @@ async def test_a_read_that_crosses_an_evict_does_not_bring_the_entry_back(
     fresh.store.gates["get"].set()
     await read
     assert fresh.cache.peek(key(1), NOW) is None
-    assert await fresh.cache.fetch(TEAM, key(1)) is None
+    assert await fresh.cache.find(TEAM, key(1)) is None
 
 
 async def test_evict_with_the_store_down_clears_memory_and_does_not_claim_success(node: Node) -> None:
@@ -389,7 +393,7 @@ async def test_evict_with_the_store_down_clears_memory_and_does_not_claim_succes
     assert served(node) == set()
     node.store.down = False
     await node.stored(1, entry())
-    assert await Node(node.store).cache.fetch(TEAM, key(1)) is not None
+    assert await Node(node.store).cache.find(TEAM, key(1)) is not None
 
 
 async def test_evict_leaves_keys_of_others_in_a_shared_store_alone(node: Node) -> None:

@@ -194,3 +194,14 @@ def test_a_warm_up_without_its_last_line_was_broken_off() -> None:
     assert (whole["num_tokens"], whole["num_cached_tokens"], whole["num_computed_tokens"]) == (9, 4, 5)
     cut = kv_tables.warm_summary([first], 2, "team")
     assert (cut["num_warm"], cut["error"]) == (1, "the server ended its answer too early")
+
+
+def test_a_rekey_tells_replies_and_history_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    replies = {"num_rewritten": 1, "num_current": 2000, "num_unreadable": 0}
+    history = {"num_rewritten": 5, "num_current": 0, "num_unreadable": 1}
+    tables.print_rekeyed({"by_kind": {"result": replies, "history": history}})
+    assert capsys.readouterr().out.splitlines() == [
+        "1 entry rewritten, 2,000 were current",
+        "5 values of history rewritten, 0 were current",
+        "1 value of history could not be read: corrupt, or under a key that this node does not have",
+    ]

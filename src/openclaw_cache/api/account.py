@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
-from openclaw_cache.api.relay import CLIENT_GONE
+from openclaw_cache.api.exchange import Exchange
 from openclaw_cache.api.visit import Visit
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.call import Outcome
@@ -67,152 +67,71 @@ class Account:
         self._durations = durations
         self._aside = aside or Aside("record")
 
-    def close(
-        self,
-        api: str,
-        outcome: Outcome | None,
-        visit: Visit | None,
-        status: int,
-        error: RequestError | None,
-        arrived: float,
-        first_byte_at: float | None,
-        request_id: str,
-        entered_at: float | None = None,
-    ) -> None:
-        """Count a request that is over, log it, and pass its record on.
+    def close(self, seen: Exchange) -> None:
+        """Count a request that is over, log it, and pass its record on."""
+        ended_at, outcome = time.perf_counter(), seen.outcome
+        if outcome is None:
+            record = _unread(seen, ended_at)
+        else:
+            savings = _NOTHING if outcome.usage is None else self._save(outcome, seen.visit)
+            record = self._record(seen, outcome, savings, ended_at)
+        self._metrics.requests_by[record.api][record.outcome].inc()
+        if record.ttft_s is not None and record.outcome != "error":
+            self._metrics.ttft[ttft_source(record.outcome, record.tokens_from)].observe(record.ttft_s)
+        _log.info("request", **_line(record, seen))
+        if outcome is None or outcome.watched is None:
+            self._pass_on(record)
+        else:
+            with self._aside:
+                outcome.watched.then(record, _counted(outcome), self._pass_on)
 
-        Args:
-            api: The dialect's name.
-            outcome: What happened to it; None where it did not get so far.
-            visit: Its place, None where it was not let in.
-            status: The reply's status, `CLIENT_GONE` where the client left first.
-            error: Why it failed, if it did.
-            arrived: When it came, by `time.perf_counter`.
-            first_byte_at: When its reply began, if it did.
-            request_id: What it is known by.
-            entered_at: When all of it was here, if it was let in.
-        """
-        ended = time.perf_counter()
-        failed = (status >= 400 or error is not None) and status != CLIENT_GONE
-        label = "error" if failed or outcome is None else outcome.outcome
-        self._metrics.requests_by[api][label].inc()
-        ttft_s = None if first_byte_at is None else first_byte_at - arrived
-        savings, tokens_from = _NOTHING, _tokens_from(outcome)
-        fields: dict[str, object] = {
-            "request_id": request_id,
-            "api": api,
-            "status": status,
-            "outcome": label,
-            "duration_ms": round((ended - arrived) * 1e3, 3),
-        }
-        if visit is not None and visit.principal.keyed:
-            fields["key"] = visit.principal.key_id
-        if outcome is not None:
-            fields |= _told(outcome)
-            if ttft_s is not None:
-                fields["ttft_ms"] = round(ttft_s * 1e3, 3)
-                if not failed:
-                    self._metrics.ttft[ttft_source(outcome.outcome, tokens_from)].observe(ttft_s)
-            if outcome.usage is not None:
-                savings = self._save(outcome, visit)
-                fields |= savings.fields()
-        if error is not None and error.code != "client_gone":
-            fields["error"] = error.code or error.kind
-        _log.info("request", **fields)
-        if not self._sinks:
-            return
-        with self._aside:
-            door = Step("door", "in" if entered_at else _said(error), (entered_at or ended) - arrived)
-            record = self._record(
-                api, label, outcome, visit, status, error, savings, request_id,
-                tokens_from=tokens_from, ttft_s=ttft_s, duration_s=ended - arrived, door=door,
-            )  # fmt: skip
-            if outcome is None or (watched := outcome.watched) is None:
-                self._pass_on(record)
-            else:
-                watched.then(record, _counted(outcome), self._pass_on)
-
-    def relayed(
-        self,
-        upstream: str,
-        visit: Visit | None,
-        status: int,
-        error: RequestError | None,
-        arrived: float,
-        request_id: str,
-        entered_at: float | None,
-    ) -> None:
-        """The same for a request that was passed through unread. Args: see `close`."""
-        label = "bypass" if error is None and status < 400 else "error"
+    def relayed(self, seen: Exchange, upstream: str) -> None:
+        """The same for a request that was passed through unread."""
+        ended_at = time.perf_counter()
+        label = "bypass" if seen.error is None and seen.status < 400 else "error"
         self._metrics.requests_by[RELAY][label].inc()
-        fields = {} if error is None else {"error": _said(error)}
+        fields = {} if seen.error is None else {"error": _said(seen.error)}
         _log.info(
             "request",
-            request_id=request_id,
+            request_id=seen.request_id,
             api=RELAY,
-            status=status,
+            status=seen.status,
             outcome=label,
             upstream=upstream,
             **fields,
         )
-        ended = time.perf_counter()
-        steps = [Step("door", "in" if entered_at else _said(error), (entered_at or ended) - arrived)]
-        if entered_at:
-            steps.append(Step("upstream", str(status), ended - entered_at))
+        steps = [_door(seen, ended_at)]
+        if seen.entered_at:
+            steps.append(Step("upstream", str(seen.status), ended_at - seen.entered_at))
         self._pass_on(
             RequestRecord(
-                request_id=request_id,
-                at=time.time() - (ended - arrived),
+                request_id=seen.request_id,
+                at=time.time() - (ended_at - seen.arrived_at),
                 api=RELAY,
                 outcome=label,
                 detail=RELAY,
-                status=status,
-                error="" if error is None else _said(error),
+                status=seen.status,
+                error="" if seen.error is None else _said(seen.error),
                 upstream=upstream,
-                namespace="" if visit is None else visit.principal.namespace,
-                duration_s=ended - arrived,
+                namespace=seen.namespace,
+                duration_s=ended_at - seen.arrived_at,
                 steps=steps,
             )
         )
 
-    def _record(
-        self,
-        api: str,
-        label: str,
-        outcome: Outcome | None,
-        visit: Visit | None,
-        status: int,
-        error: RequestError | None,
-        savings: Savings,
-        request_id: str,
-        *,
-        tokens_from: Mapping[str, int],
-        ttft_s: float | None,
-        duration_s: float,
-        door: Step,
-    ) -> RequestRecord:
-        """All that is known of a request. About 3 µs."""
-        said = "" if error is None or error.code == "client_gone" else _said(error)
-        at = time.time() - duration_s
-        if outcome is None:
-            steps = [door]
-            if door.result == "in":  # what it says could not be read, or nobody here answers it
-                steps.append(Step("read", _said(error), duration_s - door.took_s))
-            return RequestRecord(
-                request_id=request_id, at=at, api=api, outcome=label, status=status, error=said,
-                namespace="" if visit is None else visit.principal.namespace,
-                ttft_s=ttft_s, duration_s=duration_s, steps=steps,
-            )  # fmt: skip
+    def _record(self, seen: Exchange, outcome: Outcome, savings: Savings, ended_at: float) -> RequestRecord:
+        """All that is known of a request that was read. About 3 µs."""
         usage, pace, identity = outcome.usage, outcome.pace, outcome.identity
+        label, duration_s = seen.label, ended_at - seen.arrived_at
         return RequestRecord(
-            request_id=request_id,
-            at=at,
-            api=api,
+            request_id=seen.request_id,
+            at=time.time() - duration_s,
+            api=seen.api,
             outcome=label,
-            status=status,
+            status=seen.status,
             detail=str(outcome.detail),  # a reason is an enum's member, which not every writer of JSON takes
             miss=outcome.miss,
-            error=said,
+            error=_failure(seen),
             model=_shown(outcome.model[:128]),
             upstream=outcome.upstream,
             namespace=outcome.namespace,
@@ -222,14 +141,14 @@ class Account:
             prompt_id=outcome.prompt_id,
             prompt_tokens=None if usage is None else usage.prompt_tokens,
             completion_tokens=None if usage is None else usage.completion_tokens,
-            tokens_from=tokens_from,
+            tokens_from=_tokens_from(outcome),
             savings=savings,
-            ttft_s=ttft_s,
+            ttft_s=_ttft_s(seen),
             itl_sum_s=0.0 if pace is None else pace.sum_s,
             num_itl=0 if pace is None else pace.num,
             duration_s=duration_s,
             saved_s=self._saved_s(outcome, label, savings, duration_s),
-            steps=[door, *outcome.steps],
+            steps=[_door(seen, ended_at), *outcome.steps],
             canonical=outcome.canonical,
             semantic_id=outcome.semantic_id,
         )
@@ -270,9 +189,38 @@ class Account:
         return savings
 
 
-def _tokens_from(outcome: Outcome | None) -> Mapping[str, int]:
+def _unread(seen: Exchange, ended_at: float) -> RequestRecord:
+    """The record of a request that was not let in, or could not be read, or that nobody here answers."""
+    duration_s, door = ended_at - seen.arrived_at, _door(seen, ended_at)
+    steps = [door]
+    if seen.entered_at:
+        steps.append(Step("read", _said(seen.error), duration_s - door.took_s))
+    return RequestRecord(
+        request_id=seen.request_id,
+        at=time.time() - duration_s,
+        api=seen.api,
+        outcome=seen.label,
+        status=seen.status,
+        error=_failure(seen),
+        namespace=seen.namespace,
+        ttft_s=_ttft_s(seen),
+        duration_s=duration_s,
+        steps=steps,
+    )
+
+
+def _door(seen: Exchange, ended_at: float) -> Step:
+    result = "in" if seen.entered_at else _said(seen.error)
+    return Step("door", result, (seen.entered_at or ended_at) - seen.arrived_at)
+
+
+def _ttft_s(seen: Exchange) -> float | None:
+    return None if seen.first_byte_at is None else seen.first_byte_at - seen.arrived_at
+
+
+def _tokens_from(outcome: Outcome) -> Mapping[str, int]:
     """The prompt's tokens by where their KV came from; empty where no upstream was asked, or it did not tell."""
-    if outcome is None or outcome.prompt_tokens is None or outcome.is_answered:
+    if outcome.prompt_tokens is None or outcome.is_answered:
         return {}
     return {source: getattr(outcome.prompt_tokens, source) for source in SOURCES}
 
@@ -293,28 +241,46 @@ def _said(error: RequestError | None) -> str:
     return "failed" if error is None else error.code or error.kind
 
 
+def _failure(seen: Exchange) -> str:
+    """Why it failed, in a word; empty where it did not, or its client left."""
+    return "" if seen.error is None or seen.error.code == "client_gone" else _said(seen.error)
+
+
 def _shown(model: str) -> str:
     """A model's name for operators' eyes: clients choose it, and some characters move cursors or break lines."""
     return model if model.isprintable() else ascii(model)[1:-1]
 
 
-def _told(outcome: Outcome) -> dict[str, object]:
-    usage = outcome.usage
-    told: dict[str, object] = {
-        "detail": outcome.detail,
-        "model": _shown(outcome.model[:128]),
-        "upstream": outcome.upstream,
-        "namespace": outcome.namespace,
-        "stream": outcome.stream,
-        "agent": outcome.identity.agent,
-        "session": outcome.identity.session,
-        "prompt_tokens": usage.prompt_tokens if usage else None,
-        "completion_tokens": usage.completion_tokens if usage else None,
+def _line(record: RequestRecord, seen: Exchange) -> dict[str, object]:
+    """The fields of a request's log line."""
+    line: dict[str, object] = {
+        "request_id": record.request_id,
+        "api": record.api,
+        "status": record.status,
+        "outcome": record.outcome,
+        "duration_ms": round(record.duration_s * 1e3, 3),
     }
-    if usage is not None and usage.is_estimate:
-        told["is_estimate"] = True
-    if outcome.miss:
-        told["miss"] = outcome.miss
-    if (broken := _broken(outcome)) is not None:
-        told["prefix_break"] = broken
-    return told
+    if seen.visit is not None and seen.visit.principal.keyed:
+        line["key"] = seen.visit.principal.key_id
+    if (outcome := seen.outcome) is not None:
+        line["detail"] = record.detail
+        line["model"] = record.model
+        line["upstream"] = record.upstream
+        line["namespace"] = record.namespace
+        line["stream"] = record.stream
+        line["agent"] = record.agent
+        line["session"] = record.session
+        line["prompt_tokens"] = record.prompt_tokens
+        line["completion_tokens"] = record.completion_tokens
+        if outcome.usage is not None and outcome.usage.is_estimate:
+            line["is_estimate"] = True
+        if record.miss:
+            line["miss"] = record.miss
+        if (broken := _broken(outcome)) is not None:
+            line["prefix_break"] = broken
+        if record.ttft_s is not None:
+            line["ttft_ms"] = round(record.ttft_s * 1e3, 3)
+        line |= record.savings.fields()
+    if record.error:
+        line["error"] = record.error
+    return line

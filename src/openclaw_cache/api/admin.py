@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -21,6 +21,7 @@ from openclaw_cache.errors import RequestError, StoreError
 from openclaw_cache.gateway.gateway import Gateway
 from openclaw_cache.observe.metrics import LAYERS, OUTCOMES
 from openclaw_cache.observe.savings import SavingsBook
+from openclaw_cache.result.rekey import RekeyReport
 from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.remote import RemoteStore
 from openclaw_cache.types import Json, Namespace
@@ -68,9 +69,11 @@ class Admin:
         book: SavingsBook,
         semantic: SemanticAdmin,
         memory: MemoryAdmin,
+        rekey_history: Callable[[], Awaitable[RekeyReport]],
     ) -> None:
         self._semantic = semantic
         self._memory = memory
+        self._rekey_history = rekey_history
         self._gateway = gateway
         self._store = store
         self._embedded = embedded
@@ -186,10 +189,11 @@ class Admin:
                 503, f"rekey: {fault}", kind="api_error", code="store_unchecked", retry_after_s=2
             )
         try:
-            report = await self._gateway.cache.rekey()
+            by_kind = {"result": await self._gateway.cache.rekey(), "history": await self._rekey_history()}
         except StoreError as e:
-            raise _store_failed(e, "entries were rewritten up to here: repeat the command") from None
-        return msgspec.to_builtins(report)
+            raise _store_failed(e, "some of it was rewritten: repeat the command") from None
+        total = sum(by_kind.values(), RekeyReport())
+        return {**msgspec.to_builtins(total), "by_kind": msgspec.to_builtins(by_kind)}
 
     async def status(self) -> Json:
         """All that is known now, for `status`, the dashboard and `analyze`."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from openclaw_cache.api.account import Account
+from openclaw_cache.api.exchange import Exchange
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Relay, Send
 from openclaw_cache.api.reply import JSON, Scope, cut_off, request_id, send_body, send_error
 from openclaw_cache.api.visit import Door, Visit
@@ -30,55 +31,49 @@ class Answering:
 
     async def serve(self, dialect: Dialect, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        arrived = time.perf_counter()
         headers: Headers = scope["headers"]
         own_id = request_id(headers)
-        outcome: Outcome | None = None
+        seen = Exchange(dialect.name, own_id, time.perf_counter())
         call: Call | None = None
-        visit: Visit | None = None
-        entered_at: float | None = None
         relay: Relay | None = None
-        first_byte_at: float | None = None
-        error: RequestError | None = None
         is_ready = False
-        status = 500  # of a failure that nobody foresaw
         try:
-            visit = self._door.enter(scope, time.time())
+            visit = seen.visit = self._door.enter(scope, time.time())
             raw = await visit.body(scope, receive)
-            entered_at = time.perf_counter()
+            seen.entered_at = time.perf_counter()
             call = call_of(scope, raw, dialect, visit, own_id)
             answer = await self._gateway.answer(call)
-            outcome = answer.outcome
-            is_ready = isinstance(answer, Ready)
+            seen.outcome = answer.outcome
             if isinstance(answer, Ready):
+                is_ready = True
                 await _send_ready(send, answer, own_id)
-                first_byte_at, status = time.perf_counter(), 200
+                seen.first_byte_at, seen.status = time.perf_counter(), 200
             else:
                 ping_interval_s = self._door.limits.ping_interval_s
                 relay = Relay(answer, _own_headers(answer, own_id), receive, send, ping_interval_s)
-                status = await relay.run()
-                first_byte_at, error = relay.first_byte_at, answer.reader.flight.error
+                seen.status = await relay.run()
+                seen.first_byte_at, seen.error = relay.first_byte_at, answer.reader.flight.error
         except RequestError as e:
-            error, status = e, e.status
-            extra = [] if outcome is None else _told(outcome)
+            seen.error, seen.status = e, e.status
+            extra = [] if seen.outcome is None else _told(seen.outcome)
             if e.code == "not_cached":
                 extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
             await send_error(send, e, dialect.error_body(e), own_id, extra)
         except asyncio.CancelledError:  # the drain's time is up
-            error, status = cut_off(), 503
+            error = seen.error = cut_off()
+            seen.status = error.status
             has_begun = is_ready if relay is None else bool(relay.status)
             if not has_begun:  # else the reply breaks off, which its client sees
                 await send_error(send, error, dialect.error_body(error), own_id)
             raise
         finally:
-            if visit is not None:
-                visit.leave()  # first: whatever fails behind it, the place is free again
-            if relay is not None and outcome is not None:
-                _take_over(outcome, relay, status)
-            told = call.outcome if outcome is None and call is not None else outcome
-            self._account.close(
-                dialect.name, told, visit, status, error, arrived, first_byte_at, own_id, entered_at
-            )
+            if seen.visit is not None:
+                seen.visit.leave()  # first: whatever fails behind it, the place is free again
+            if relay is not None and seen.outcome is not None:
+                _take_over(seen.outcome, relay, seen.status)
+            if seen.outcome is None and call is not None:
+                seen.outcome = call.outcome
+            self._account.close(seen)
 
 
 def call_of(scope: Scope, raw: bytes, dialect: Dialect, visit: Visit, own_id: str) -> Call:

@@ -8,9 +8,10 @@ from typing import Final
 
 from openclaw_cache.api.account import Account
 from openclaw_cache.api.answering import call_of
+from openclaw_cache.api.exchange import Exchange
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
 from openclaw_cache.api.reply import Scope, cut_off, request_id, send_body, send_error
-from openclaw_cache.api.visit import Door, Visit
+from openclaw_cache.api.visit import Door
 from openclaw_cache.api.watch import ClientGoneError, while_connected
 from openclaw_cache.api.whole import WholeReply, checked, json_object
 from openclaw_cache.dialects.dialect import Vendor
@@ -44,47 +45,42 @@ class Embedding:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        arrived = time.perf_counter()
         own_id = request_id(scope["headers"])
-        outcome: Outcome | None = None
-        visit: Visit | None = None
-        entered_at: float | None = None
-        error: RequestError | None = None
-        first_byte_at: float | None = None
+        seen = Exchange(API, own_id, time.perf_counter())
         has_reply = False
-        status = 500  # of a failure that nobody foresaw
         try:
-            visit = self._door.enter(scope, time.time())
+            visit = seen.visit = self._door.enter(scope, time.time())
             raw = await visit.body(scope, receive)
-            entered_at = time.perf_counter()
+            seen.entered_at = time.perf_counter()
             call = call_of(scope, raw, self._dialect, visit, own_id)
             reading, upstream, outcome = await self._begin(call)
-            call.outcome = outcome
+            call.outcome = seen.outcome = outcome
             reply = await while_connected(receive, self._answer(call, reading, upstream, outcome))
             has_reply = True
-            status = await self._send_reply(send, reply, own_id)
-            first_byte_at = time.perf_counter()
+            seen.status = await self._send_reply(send, reply, own_id)
+            seen.first_byte_at = time.perf_counter()
         except ClientGoneError:
-            status = CLIENT_GONE
-            if outcome is not None:  # four bytes count as a token: they may have been computed all the same
-                outcome.usage = Usage(prompt_tokens=len(raw) // 4, completion_tokens=0, is_estimate=True)
+            seen.status = CLIENT_GONE
+            if (
+                seen.outcome is not None
+            ):  # four bytes count as a token: they may have been computed all the same
+                seen.outcome.usage = Usage(prompt_tokens=len(raw) // 4, completion_tokens=0, is_estimate=True)
         except RequestError as e:
-            error, status = e, e.status
-            extra = [(b"cache-status", outcome.cache_status.encode())] if outcome else []
+            seen.error, seen.status = e, e.status
+            extra = [(b"cache-status", seen.outcome.cache_status.encode())] if seen.outcome else []
             if e.code == "not_cached":
                 extra = [(b"cache-status", b"openclaw-cache; detail=not-cached")]
             await send_error(send, e, self._dialect.error_body(e), own_id, extra)
         except asyncio.CancelledError:  # the drain's time is up
-            error, status = cut_off(), 503
+            error = seen.error = cut_off()
+            seen.status = error.status
             if not has_reply:  # else it breaks off, which its client sees
                 await send_error(send, error, self._dialect.error_body(error), own_id)
             raise
         finally:
-            if visit is not None:
-                visit.leave()  # first: whatever fails behind it, the place is free again
-            self._account.close(
-                API, outcome, visit, status, error, arrived, first_byte_at, own_id, entered_at
-            )
+            if seen.visit is not None:
+                seen.visit.leave()  # first: whatever fails behind it, the place is free again
+            self._account.close(seen)
 
     async def _begin(self, call: Call) -> tuple[Reading, Upstream, Outcome]:
         """What a request says, and who is to answer it. Raises RequestError."""
@@ -95,7 +91,7 @@ class Embedding:
         model = reading.request.model
         call.check(model, identity)
         upstream = self._dispatch.candidates(model, API, _VENDOR, call)[0]
-        namespace = self._dispatch.namespace(call, upstream)
+        namespace = self._dispatch.namespace(call, self._dispatch.client(call), upstream)
         status = f"{CACHE_NAME}; fwd=miss"
         outcome = Outcome("miss", status, model, upstream.name, namespace, stream=False, identity=identity)
         return reading, upstream, outcome

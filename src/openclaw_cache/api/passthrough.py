@@ -9,8 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_cache.api.account import Account
+from openclaw_cache.api.account import RELAY, Account
 from openclaw_cache.api.auth import Principal
+from openclaw_cache.api.exchange import Exchange
 from openclaw_cache.api.relay import CLIENT_GONE, Receive, Send
 from openclaw_cache.api.reply import Scope, cut_off, request_id, send_error
 from openclaw_cache.api.visit import Door
@@ -46,38 +47,37 @@ class Passthrough:
 
     async def serve(self, upstream: Upstream, scope: Scope, receive: Receive, send: Send) -> None:
         """Relay one request."""
-        arrived = time.perf_counter()
         own_id = request_id(scope["headers"])
-        entered_at: float | None = None
-        error: RequestError | None = None
-        status, visit, has_head = 500, None, False
+        seen = Exchange(RELAY, own_id, time.perf_counter())
+        has_head = False
         try:
-            visit = self._door.enter(scope, time.time())
+            visit = seen.visit = self._door.enter(scope, time.time())
             _check(visit.principal, scope)
             raw = await visit.body(scope, receive, may_be_encoded=True)
-            entered_at = time.perf_counter()
+            seen.entered_at = time.perf_counter()
             reply = await while_connected(receive, _send(upstream, scope, raw, visit.principal.keyed, own_id))
-            status, has_head = reply.status, True
+            seen.status, has_head = reply.status, True
             try:
                 await while_connected(receive, _copy(reply, send, own_id))
             finally:
                 reply.close()
         except ClientGoneError:
-            status = CLIENT_GONE
+            seen.status = CLIENT_GONE
         except asyncio.CancelledError:  # the drain's time is up
-            error, status = cut_off(), 503
+            error = seen.error = cut_off()
+            seen.status = error.status
             if not has_head:
                 await send_error(send, error, _error_body(upstream, error), own_id, [_CACHE_STATUS])
             raise
         except RequestError as e:
-            error = e
+            seen.error = e
             if not has_head:  # else the reply breaks off, which its client sees
-                status = e.status
+                seen.status = e.status
                 await send_error(send, e, _error_body(upstream, e), own_id, [_CACHE_STATUS])
         finally:
-            if visit is not None:
-                visit.leave()
-            self._account.relayed(upstream.name, visit, status, error, arrived, own_id, entered_at)
+            if seen.visit is not None:
+                seen.visit.leave()
+            self._account.relayed(seen, upstream.name)
 
 
 def _error_body(upstream: Upstream, error: RequestError) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from openclaw_cache.api.budget import Budget
 from openclaw_cache.errors import RequestError
@@ -51,10 +52,10 @@ class Principal:
             key_id=digest.hex()[:8],
         )
 
-    @classmethod
-    def of_this_machine(cls) -> Principal:
+    @staticmethod
+    def of_this_machine() -> Principal:
         """The principal of a request without a key, where none is needed."""
-        return cls(Namespace("default"), Namespace("default"), keyed=False)
+        return _THIS_MACHINE
 
     def may_use(self, model: str) -> bool:
         """Whether the key may use this model."""
@@ -112,3 +113,6 @@ class Principal:
                 )
             name = f"{own}/{name}"
         return replace(self, namespace=Namespace(name))
+
+
+_THIS_MACHINE: Final = Principal(Namespace("default"), Namespace("default"), keyed=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from openclaw_cache.api import break_labels
 from openclaw_cache.api.parameters import parameters
 from openclaw_cache.errors import RequestError
 from openclaw_cache.gateway.prefix_watch import NUM_BREAKS
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from openclaw_cache.api.semantic import SemanticAdmin
     from openclaw_cache.gateway.prefix_watch import PrefixWatch, SeenBreak
     from openclaw_cache.observe.recent import Recent
-    from openclaw_cache.observe.record import RequestRecord
+    from openclaw_cache.observe.record import PrefixBreak, RequestRecord
 
 _LIMIT: Final = 50
 _MOST: Final = 100_000
@@ -76,7 +77,7 @@ class Explaining:
                 {"name": step.name, "result": step.result, "took_s": round(step.took_s, 6)}
                 for step in record.steps
             ],
-            "prefix_break": None if broken is None else msgspec.structs.asdict(broken),
+            "prefix_break": None if broken is None else _place(broken),
             "canonical": [msgspec.structs.asdict(effect) for effect in record.canonical],
             "canonical_saved_tokens": record.canonical_saved_tokens,
         }
@@ -149,7 +150,7 @@ def row(record: RequestRecord) -> dict[str, Json]:
         "spent_usd": savings.spent_usd,
     }
     if broken is not None:
-        shown["prefix_break"] = msgspec.structs.asdict(broken)
+        shown["prefix_break"] = _place(broken)
     return shown
 
 
@@ -160,8 +161,13 @@ def _break(seen: SeenBreak) -> Json:
         "agent": seen.agent,
         "session": seen.session,
         "namespace": seen.namespace,
-        **msgspec.structs.asdict(seen.found),
+        **_place(seen.found),
     }
+
+
+def _place(found: PrefixBreak) -> dict[str, Json]:
+    """Where a prompt left another, with its label as data too."""
+    return {**msgspec.structs.asdict(found), "said": break_labels.shown(found.label)}
 
 
 def _limit(asked: dict[str, str], default: int, most: int) -> int:

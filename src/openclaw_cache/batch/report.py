@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from openclaw_cache.admin_client import WholeReply
 from openclaw_cache.batch.batch_file import BatchRequest
+from openclaw_cache.batch.no_reply import NoReply
+from openclaw_cache.batch.results import is_success
 from openclaw_cache.prefix.ordering import Place
 from openclaw_cache.prefix.outline import outline
 from openclaw_cache.prefix.reuse import Reuse, predicted
 from openclaw_cache.prefix.tokens import ASCII_BYTES_PER_TOKEN
 from openclaw_cache.request_logs.api import api_of_path, usage_of
 from openclaw_cache.request_logs.logged_request import decoded
+from openclaw_cache.types import Json
 
 ASSUMED_TOKENS: Final = 65_536
 """What a server that does not tell is taken to have room for."""
@@ -84,16 +87,27 @@ def groups_at_once(prompts: Sequence[bytes], capacity_tokens: int, num_at_once: 
     return max(1, min(room, num_at_once))
 
 
-def capacity_tokens(status: Mapping[str, Any]) -> int | None:
-    """Room of the largest tier of a server's KV caches, in tokens; None where it has none or does not tell."""
-    found = [
-        row["capacity_blocks"] * kv["block_tokens"]
-        for upstream in status.get("upstreams", ())
-        if isinstance(kv := upstream.get("kv"), dict) and kv.get("enabled") and kv.get("block_tokens")
-        for row in kv.get("tiers", ())
-        if row.get("capacity_blocks")
-    ]
+def capacity_tokens(status: Json) -> int | None:
+    """Room of the largest tier of a server's KV caches, in tokens; None where it has none or does not tell.
+
+    Args:
+        status: what it says of itself, which may be anything: not every server is one of ours.
+    """
+    found: list[int] = []
+    for upstream in _listed(status, "upstreams"):
+        match upstream:
+            case {"kv": {"enabled": True, "block_tokens": int(tokens)} as kv} if tokens > 0:
+                blocks = [
+                    tier.get("capacity_blocks") for tier in _listed(kv, "tiers") if isinstance(tier, dict)
+                ]
+                found += [num * tokens for num in blocks if isinstance(num, int) and num > 0]
     return max(found, default=None)
+
+
+def _listed(value: Json, name: str) -> list[Json]:
+    """A list by its name; empty where there is none."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
 
 
 @dataclass(slots=True)
@@ -105,6 +119,8 @@ class Measured:
     """From the result cache: no model was asked."""
     failed: Counter[int] = field(default_factory=Counter)
     """Replies by status that were none."""
+    num_no_reply: int = 0
+    """Requests that broke their connection each time, or timed out."""
     prompt_bytes: int = 0
     """Of those whose tokens were told."""
     prompt_tokens: int = 0
@@ -115,16 +131,19 @@ class Measured:
     @property
     def num_failed(self) -> int:
         """How many have no reply."""
-        return self.failed.total()
+        return self.failed.total() + self.num_no_reply
 
     @property
     def bytes_per_token(self) -> float | None:
         """As the replies told it."""
         return self.prompt_bytes / self.prompt_tokens if self.prompt_tokens else None
 
-    def count(self, request: BatchRequest, num_bytes: int, reply: WholeReply) -> None:
-        """Take in the reply to a prompt of so many bytes."""
-        if reply.status >= 400:
+    def count(self, request: BatchRequest, num_bytes: int, reply: WholeReply | NoReply) -> None:
+        """Take in what came of a prompt of so many bytes."""
+        if isinstance(reply, NoReply):
+            self.num_no_reply += 1
+            return
+        if not is_success(reply.status):
             self.failed[reply.status] += 1
             return
         self.num_done += 1
@@ -149,6 +168,7 @@ class Measured:
             "num_done": self.num_done,
             "num_answered": self.num_answered,
             "num_failed": self.num_failed,
+            "num_no_reply": self.num_no_reply,
             "prompt_tokens": self.prompt_tokens,
             "cached_tokens": self.cached_tokens,
             "cached_ratio": ratio,

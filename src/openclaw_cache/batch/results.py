@@ -29,7 +29,13 @@ def result(custom_id: str, status: int, request_id: str, body: Json) -> Result:
 
 
 def failure(custom_id: str, code: str, message: str) -> Result:
-    """What was not sent, or got no reply."""
+    """What was not sent, or got no reply.
+
+    Args:
+        custom_id: the request's.
+        code: `invalid_line`, `no_reply` or `timeout`.
+        message: in plain words.
+    """
     return {
         "id": _new_id(),
         "custom_id": custom_id,
@@ -41,7 +47,12 @@ def failure(custom_id: str, code: str, message: str) -> Result:
 def is_done(one: Result) -> bool:
     """Whether a result is a reply without an error."""
     response = one["response"]
-    return isinstance(response, dict) and response["status_code"] < 400
+    return isinstance(response, dict) and is_success(response["status_code"])
+
+
+def is_success(status: int) -> bool:
+    """Whether a reply is what was asked for: one that sends us elsewhere is none."""
+    return 200 <= status < 300
 
 
 def _partial(out: Path) -> Path:
@@ -65,6 +76,8 @@ class Results:
     """Of the partial file, for appending."""
     offsets: dict[int, int] = field(default_factory=dict)
     """Where the result of a line begins in the partial file, by the line's number."""
+    failed_before: dict[int, bool] = field(default_factory=dict)
+    """Lines that failed in an earlier run, by number: whether there was a reply. Those tried last are last."""
     num_resumed: int = 0
     num_failed: int = 0
 
@@ -100,20 +113,27 @@ class Results:
         """Whether the result of a line is there."""
         return line in self.offsets
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether each request has a result."""
+        return all(isinstance(line, BadLine) or self.has(line.line) for line in self.batch.lines)
+
     def add(self, line: int, one: Result) -> None:
         """Keep a result. A failed one is tried again by a later run.
 
         Raises:
             ConfigError: it cannot be written; nothing of it is kept.
         """
-        offset = os.fstat(self._descriptor).st_size
-        try:
-            self._append(encoded({"line": line, "result": one}) + b"\n")
-        except OSError as e:
-            os.ftruncate(self._descriptor, offset)
-            raise ConfigError(f"cannot write {self.partial}: {e.strerror}") from None
-        self.offsets[line] = offset
+        self.offsets[line] = self._kept(line, one)
         self.num_failed += not is_done(one)
+
+    def note(self, line: int, one: Result) -> None:
+        """Keep for a later run how a request failed that is to be sent again: there it comes after the others.
+
+        Raises:
+            ConfigError: it cannot be written; nothing of it is kept.
+        """
+        self._kept(line, one)
 
     def finish(self) -> None:
         """Write all results in the given order, with those of lines that could not be sent.
@@ -172,9 +192,22 @@ class Results:
             if not raw.endswith(b"\n") or (found := _result(raw)) is None:
                 return offset
             line, one = found
-            if is_done(one):
+            self.failed_before.pop(line, None)
+            if not is_done(one):
+                self.failed_before[line] = one["response"] is not None
+            else:
                 self.offsets[line] = offset
                 self.num_resumed += 1
+
+    def _kept(self, line: int, one: Result) -> int:
+        """Write one result; returns where it begins."""
+        offset = os.fstat(self._descriptor).st_size
+        try:
+            self._append(encoded({"line": line, "result": one}) + b"\n")
+        except OSError as e:
+            os.ftruncate(self._descriptor, offset)
+            raise ConfigError(f"cannot write {self.partial}: {e.strerror}") from None
+        return offset
 
     def _append(self, raw: bytes) -> None:
         left = memoryview(raw)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from openclaw_cache.types import Json
 
@@ -11,8 +12,7 @@ MOST_TOKENS: Final = 10**9
 """Of one reply: more is no count. No sum of such numbers is beyond what can be stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """Tokens of one reply. `prompt_tokens` is the whole prompt, what a prompt cache had of it included."""
 
     prompt_tokens: int | None = None

@@ -86,10 +86,10 @@ class Dispatch:
             return call.namespace
         return Namespace(f"{self.credential_namespace(credentials)}/{call.namespace}")
 
-    def namespace(self, call: Call, upstream: Upstream) -> Namespace:
-        """Who shares replies with this client, where `upstream` answers."""
+    def namespace(self, call: Call, client: Namespace, upstream: Upstream) -> Namespace:
+        """Who shares replies with this client (what `client` says of it), where `upstream` answers."""
         # Where the client's own credentials go upstream, they decide who shares replies.
-        return self.client(call) if forwards_credentials(call, upstream) else call.namespace
+        return client if forwards_credentials(call, upstream) else call.namespace
 
     def sender(
         self,

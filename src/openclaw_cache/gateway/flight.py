@@ -18,6 +18,7 @@ from openclaw_cache.gateway.pace import Pace
 from openclaw_cache.types import Headers
 
 if TYPE_CHECKING:
+    from openclaw_cache.dialects.request import Request
     from openclaw_cache.gateway.recorder import Recorder
 
 MAX_HELD_BYTES = 32 * 2**20
@@ -122,6 +123,10 @@ class Flight:
     def num_readers(self) -> int:
         """Readers that have joined and not left."""
         return len(self._readers)
+
+    def tells_usage_to(self, request: Request) -> bool:
+        """Whether its reply will have the usage that `request` wants, if it wants any."""
+        return not request.wants_usage or not self.streamed or self.recorder.has_usage_event
 
     def join(self) -> Reader:
         """A new reader, which starts from the first block."""

@@ -9,13 +9,14 @@ import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from openclaw_cache.dialects.dialect import Dialect
-from openclaw_cache.dialects.request import Request
 from openclaw_cache.dialects.usage import Usage
-from openclaw_cache.errors import RequestError, StoreError
+from openclaw_cache.errors import CorruptEntryError, RequestError, StoreError
 from openclaw_cache.gateway.call import CACHE_NAME, Call, Following, Invalidation, Outcome, Ready
 from openclaw_cache.gateway.dispatch import Dispatch, is_free
 from openclaw_cache.gateway.flight import Flight, Source, Transcript
@@ -85,9 +86,7 @@ class Gateway:
             found = await self._lookup(passage, key)
             if found is not None:
                 return self._hit(passage, *found)
-        look = Look()
-        if key is not None:
-            look = await self._by_meaning(passage, key)
+        look = Look() if key is None else await self._by_meaning(passage, key)
         if look.entry is not None and (body := passage.wire_form(look.entry)) is not None:
             self._verify(passage, look)
             self.missed.settled(passage, None)
@@ -99,7 +98,8 @@ class Gateway:
     async def _begin(self, call: Call) -> Passage:
         """Read a request, find who may answer it, decide what may be done with it, and name its reply."""
         began = time.perf_counter()
-        reading, value = await self.readings.read(call.raw, self.dispatch.client(call), call.dialect)
+        client = self.dispatch.client(call)
+        reading, value = await self.readings.read(call.raw, client, call.dialect)
         read_at = time.perf_counter()
         request = reading.request
         identity = identify(call.headers, reading.labels)
@@ -108,7 +108,7 @@ class Gateway:
         call.check(request.model, identity)
         upstreams = self.dispatch.candidates(request.model, call.dialect.name, call.dialect.vendor, call)
         upstream = upstreams[0]
-        namespace = self.dispatch.namespace(call, upstream)
+        namespace = self.dispatch.namespace(call, client, upstream)
         control = Control.parse(call.headers)
         planned = restricted(
             plan(request, reading.reason, control), may_read=call.may_read, may_write=call.may_write
@@ -143,15 +143,15 @@ class Gateway:
     async def _by_meaning(self, passage: Passage, key: CacheKey) -> Look:
         """Look for the reply to a question that means the same; not where the very same is in the air already."""
         planned, make_key = passage.planned, passage.make_key
-        if self.semantic is None or make_key is None:
-            return Look()
-        if planned.joinable and self.flights.find(key) is not None:
+        is_in_the_air = planned.joinable and self.flights.find(key) is not None
+        if self.semantic is None or make_key is None or is_in_the_air:
             return Look()
         began = time.perf_counter()
         asking = Asking(
             passage.call,
             passage.request,
             passage.outcome.namespace,
+            key,
             passage.control,
             passage.value,
             make_key,
@@ -173,34 +173,31 @@ class Gateway:
             look, is_free=is_free(passage.call, passage.upstream)
         ):
             return
-        behind = replace(
+        behind = msgspec.structs.replace(
             passage,
             upstreams=passage.upstreams[:1],
-            outcome=replace(passage.outcome, steps=[]),
+            outcome=msgspec.structs.replace(passage.outcome, steps=[]),
             is_behind=True,
         )
         semantic.verifier.verify(self._follow(behind, look), look)
 
     async def _lookup(self, passage: Passage, key: CacheKey) -> tuple[Entry, bytes] | None:
         """The stored reply, and as this request wants it; None, with the reason on its outcome, where there is none."""
-        now, control, request, outcome = self.wall(), passage.control, passage.request, passage.outcome
-        entry, was_asked = self.cache.peek(key, now), True
+        now, outcome = self.wall(), passage.outcome
+        entry, unread = self.cache.peek(key, now), ""
         if entry is None:
             # While the store was asked, the flight of an identical request may have landed in memory.
             left_s = self.store_timeout_s - (time.perf_counter() - passage.asked_at)
-            fetched, was_asked = await self._from_store(outcome.namespace, key, left_s)
+            fetched, unread = await self._from_store(outcome.namespace, key, left_s)
             entry = fetched or self.cache.peek(key, now)
             if fetched is not None:
                 self.missed.found(passage, fetched.expires_at)
         took_s = time.perf_counter() - passage.asked_at
         body: bytes | None = None
         if entry is None:
-            outcome.miss = self.missed.why(passage, now) if was_asked else "store"
+            outcome.miss = unread or self.missed.why(passage, now)
         else:
-            is_fit = control.accepts(now - entry.created_at, entry.expires_at - now) and (
-                entry.has_usage or not request.wants_usage
-            )
-            body = passage.wire_form(entry) if is_fit else None
+            body = passage.wire_form(entry) if passage.accepts(entry, now) else None
             outcome.miss = "" if body is not None else "control"
         self.metrics.result_lookup_seconds.observe(took_s)
         self.metrics.hit_window.add(time.monotonic(), hit=body is not None)
@@ -209,14 +206,16 @@ class Gateway:
 
     async def _from_store(
         self, namespace: Namespace, key: CacheKey, left_s: float
-    ) -> tuple[Entry | None, bool]:
-        """What the store says within what is left of the request's one budget, and whether it could be asked."""
+    ) -> tuple[Entry | None, str]:
+        """What the store says within what is left of the request's one budget, and why that cannot be known, if so."""
         try:
             async with asyncio.timeout(left_s):
-                return await self.cache.find(namespace, key), True
+                return await self.cache.find(namespace, key), ""
+        except CorruptEntryError:
+            return None, "corrupt"
         except (TimeoutError, StoreError):
             self.on_degraded("store_unavailable")
-            return None, False
+            return None, "store"
 
     def _hit(self, passage: Passage, entry: Entry, body: bytes, look: Look | None = None) -> Ready:
         outcome = passage.outcome
@@ -257,7 +256,7 @@ class Gateway:
         dialect = call.dialect
         air_key = self._air_key(passage)
         joined = self.flights.find(air_key) if air_key is not None else None
-        if joined is not None and _tells_usage_to(joined, request):
+        if joined is not None and joined.tells_usage_to(request):
             outcome.outcome = "collapsed"
             outcome.cache_status += "; collapsed"
             passage.note("flight", "joined")
@@ -397,8 +396,3 @@ class Gateway:
         if key is not None:
             self.flights.add(key, flight)
         return flight
-
-
-def _tells_usage_to(flight: Flight, request: Request) -> bool:
-    """Whether the flight's reply will have the usage that `request` wants, if it wants any."""
-    return not request.wants_usage or not flight.streamed or flight.recorder.has_usage_event

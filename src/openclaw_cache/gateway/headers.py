@@ -114,10 +114,10 @@ def credentials(headers: Headers) -> bytes | None:
 
     An upstream may go by any of them, so it takes all of them to tell whose reply it is.
     """
-    found = sorted((name, value.strip()) for name, value in headers if name in _CREDENTIALS and value.strip())
+    found = [(name, value.strip()) for name, value in headers if name in _CREDENTIALS and value.strip()]
     if not found:
         return None
-    return b"".join(b"%d:%b%d:%b" % (len(name), name, len(value), value) for name, value in found)
+    return b"".join(b"%d:%b%d:%b" % (len(name), name, len(value), value) for name, value in sorted(found))
 
 
 def _text(value: bytes) -> str:

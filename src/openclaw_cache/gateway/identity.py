@@ -5,7 +5,7 @@ Everything here is the client's own word: a label for affinity, memory and stati
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import orjson
@@ -18,6 +18,8 @@ _AGENT_HEADER: Final = b"x-openclaw-agent"
 _SESSION_HEADERS: Final = (b"x-session-affinity", b"session_id")
 """In order of precedence. `x-client-request-id` is not among them: OpenAI's own clients make a new one per
 request, and OpenClaw sends it only beside the other two."""
+
+_HEADERS: Final = frozenset({_AGENT_HEADER, *_SESSION_HEADERS})
 
 _RUNTIME: Final = "\nRuntime: agent="
 _RUNTIME_CHARS: Final = 2048
@@ -56,11 +58,12 @@ def identify(headers: Headers, told: BodyLabels) -> Identity:
     `x-session-affinity`, `session_id`, the `Runtime:` line's session id, Anthropic's `metadata.user_id`.
     OpenClaw's hints are `<session id>:0`; the `:0` is left out, so that each source names the session alike.
     """
-    agent = _label(_header(headers, _AGENT_HEADER))
+    hints = {name: value for name, value in reversed(headers) if name in _HEADERS}  # of two the first counts
+    agent = _label(_text(hints.get(_AGENT_HEADER)))
     source = _AGENT_HEADER.decode() if agent else "unknown"
     if agent is None and told.runtime_agent:
         agent, source = told.runtime_agent, "runtime"
-    session, session_source = _session_hint(headers, told.cache_key)
+    session, session_source = _session_hint(hints, told.cache_key)
     if session is None:
         session, session_source = told.runtime_session, "runtime"
     if session is None:
@@ -68,21 +71,18 @@ def identify(headers: Headers, told: BodyLabels) -> Identity:
     return Identity(agent, session, session_source if session else source)
 
 
-def _session_hint(headers: Headers, cache_key: str | None) -> tuple[str | None, str]:
+def _session_hint(hints: Mapping[bytes, bytes], cache_key: str | None) -> tuple[str | None, str]:
     if cache_key is not None:
         return _without_counter(cache_key), "prompt_cache_key"
     for name in _SESSION_HEADERS:
-        hint = _label(_header(headers, name))
+        hint = _label(_text(hints.get(name)))
         if hint is not None:
             return _without_counter(hint), name.decode()
     return None, ""
 
 
-def _header(headers: Headers, wanted: bytes) -> str | None:
-    for name, value in headers:
-        if name == wanted:
-            return value[: 4 * MAX_LABEL_CHARS].decode("utf-8", "ignore")
-    return None
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value[: 4 * MAX_LABEL_CHARS].decode("utf-8", "ignore")
 
 
 def _label(value: Json) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from openclaw_cache.dialects.request import Request
@@ -19,8 +19,7 @@ from openclaw_cache.result.key import decode
 from openclaw_cache.types import CacheKey, Entry, Json
 
 
-@dataclass(slots=True)
-class Passage:
+class Passage(msgspec.Struct):
     """All that the steps share of one request."""
 
     call: Call
@@ -57,6 +56,12 @@ class Passage:
         if self.value is None:
             self.value = decode(self.call.raw).value
         return self.value
+
+    def accepts(self, entry: Entry, now: float) -> bool:
+        """Whether it takes a stored reply: its `Cache-Control` does, and the usage that it wants is there."""
+        if not self.control.accepts(now - entry.created_at, entry.expires_at - now):
+            return False
+        return entry.has_usage or not self.request.wants_usage
 
     def wire_form(self, entry: Entry) -> bytes | None:
         """A stored reply as this request wants it; None where it cannot be replayed as a stream."""

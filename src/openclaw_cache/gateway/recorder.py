@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+import msgspec
 import orjson
 
 from openclaw_cache.dialects.dialect import Dialect
@@ -103,7 +104,7 @@ class Recorder:
             num_tokens = transcript.num_events
         elif isinstance(transcript, PlainTranscript):
             num_tokens = transcript.num_bytes // 4
-        self.usage = replace(usage, completion_tokens=num_tokens, is_estimate=True)
+        self.usage = msgspec.structs.replace(usage, completion_tokens=num_tokens, is_estimate=True)
 
     def record(self, flight: Flight) -> None:
         """Count the reply's tokens, keep its non-streaming form on the flight, and store it if it may be."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from itertools import groupby
 from typing import Final, NamedTuple
 
 import structlog
@@ -73,28 +76,60 @@ class Archive:
         self._kept: dict[bytes, _Kept] = {}
         self._kept_bytes = 0
         self._known_nodes: dict[int, tuple[float, Sequence[str]]] = {}
+        self._has_written = False
 
     async def write(self) -> bool:
         """Write what the store has not got; returns whether it may. What it does not take is tried again next time.
 
         Raises:
-            StoreError: it took not everything.
+            StoreError: it took not everything. Of a cluster, one node may be away: what the others take is written.
         """
         if not self._may_use():
             return False
         dirty = self._shelf.dirty()
-        for day in sorted({bucket.day for bucket, _ in dirty}):
-            await self.nodes.claim(day, self._shelf.node)
-        for bucket, held in dirty:
-            await self._write_one(bucket, held)
+        if dirty and not self._has_written:
+            await self._look_at([bucket for bucket, _ in dirty])
+        failure: StoreError | None = None
+        for day, of_day in groupby(dirty, lambda item: item[0].day):
+            try:
+                await self.nodes.claim(day, self._shelf.written_as)
+            except StoreError as e:  # who is not on the list of a day is not found
+                failure = e
+                continue
+            for bucket, held in of_day:
+                try:
+                    await self._write_one(bucket, held)
+                except StoreError as e:
+                    failure = e
+        if failure is not None:
+            raise failure
         return True
 
+    async def _look_at(self, buckets: Sequence[Bucket]) -> None:
+        """Before the first write: what is there and does not open is not overwritten, as a key may be missing or wrong.
+
+        This run then writes under a name of its own. Of a cluster, a node that is away is not waited for.
+        """
+        for key in [bucket.key(self._shelf.written_as) for bucket in buckets]:
+            with suppress(StoreError):
+                stored = await self._store.get(key)
+                if stored is not None and self._is_shut(stored, self._decoded(key, stored)):
+                    self._shelf.written_as = secrets.token_hex(8)
+                    return
+
     async def _write_one(self, bucket: Bucket, held: Held) -> None:
-        key = bucket.key(self._shelf.node)
+        key = bucket.key(self._shelf.written_as)
         if not held.is_whole:
             stored = await self._store.get(key)
-            if stored is not None and (earlier := self._decoded(key, stored)) is not None:
-                held.rollup.absorb(earlier).trim(bucket.resolution.num_lines)
+            if stored is not None:
+                earlier = self._decoded(key, stored)
+                if self._is_shut(
+                    stored, earlier
+                ):  # found too late for another name: what is new stays in memory
+                    held.is_dirty = False
+                    return
+                if earlier is not None:
+                    held.rollup.absorb(earlier).trim(bucket.resolution.num_lines)
             held.is_whole = True
         held.is_dirty = False  # what is added while the store works makes it dirty again
         try:
@@ -102,6 +137,11 @@ class Archive:
         except BaseException:  # also a flush that is cut off: what was not written stays to be written
             held.is_dirty = True
             raise
+        self._has_written = True
+
+    def _is_shut(self, stored: bytes, read: Rollup | None) -> bool:
+        """Whether it may be the fault of our keys that this could not be read."""
+        return read is None and self._codec.is_sealed(stored)
 
     async def read(self, buckets: Sequence[Bucket]) -> list[Rollup]:
         """All gateways' sums of some buckets, in any order. Where the store is down: what is in memory here.
@@ -124,8 +164,8 @@ class Archive:
             wanted = [
                 (bucket, bucket.key(node))
                 for bucket in buckets
-                for node in {*nodes[bucket.day], self._shelf.node}
-                if node != self._shelf.node or bucket not in own
+                for node in {*nodes[bucket.day], self._shelf.written_as}
+                if node != self._shelf.written_as or bucket not in own
             ]
             for i in range(0, len(wanted), _BATCH):
                 found += await self._read(wanted[i : i + _BATCH])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ HOUR_S: Final = 3600
 DAY_S: Final = 86_400
 
 PREFIX: Final = b"h:"
+_KEY: Final = re.compile(rb"h:([mhd]):[0-9a-f]{16}:([0-9]{1,12})")
 
 
 class Resolution(NamedTuple):
@@ -22,15 +24,21 @@ class Resolution(NamedTuple):
     span_s: int
     keep_s: int
     """How long they are kept."""
+    sweep_s: int
+    """They go by whole hours or days, so that none is missed between two of them."""
     num_lines: int
     """Lines of one bucket."""
     num_waiting: int
     """How many are held in memory, the last ones: what the store has not got yet while it is down is among them."""
 
+    def keeps(self, at: float, now: float) -> bool:
+        """Whether the bucket that a moment lies in is still kept."""
+        return floor(at, self.sweep_s) + self.keep_s > now
 
-MINUTES: Final = Resolution(b"m", MINUTE_S, 25 * HOUR_S, 64, 120)
-HOURS: Final = Resolution(b"h", HOUR_S, 35 * DAY_S, NUM_LINES, 48)
-DAYS: Final = Resolution(b"d", DAY_S, 400 * DAY_S, NUM_LINES, 8)
+
+MINUTES: Final = Resolution(b"m", MINUTE_S, 25 * HOUR_S, HOUR_S, 64, 120)
+HOURS: Final = Resolution(b"h", HOUR_S, 35 * DAY_S, DAY_S, NUM_LINES, 48)
+DAYS: Final = Resolution(b"d", DAY_S, 400 * DAY_S, DAY_S, NUM_LINES, 8)
 RESOLUTIONS: Final = (MINUTES, HOURS, DAYS)
 
 
@@ -44,6 +52,14 @@ class Bucket(NamedTuple):
     def of(cls, resolution: Resolution, at: float) -> Bucket:
         """The one that a moment lies in."""
         return cls(resolution, floor(at, resolution.span_s))
+
+    @classmethod
+    def named(cls, key: bytes) -> Bucket | None:
+        """The one whose sums, any node's, lie under this key; None under another one."""
+        if (parts := _KEY.fullmatch(key)) is None:
+            return None
+        resolution = next(r for r in RESOLUTIONS if r.letter == parts[1])
+        return cls(resolution, int(parts[2]))
 
     @property
     def end_at(self) -> int:
@@ -71,10 +87,8 @@ def ceil(at: float, span_s: int) -> int:
 
 
 def finest(at: float, now: float) -> Resolution:
-    """The finest resolution that is still kept of a moment: minutes go by whole hours, hours by whole days."""
-    if floor(at, HOUR_S) + MINUTES.keep_s > now:
-        return MINUTES
-    return HOURS if floor(at, DAY_S) + HOURS.keep_s > now else DAYS
+    """The finest resolution that is still kept of a moment."""
+    return next((each for each in (MINUTES, HOURS) if each.keeps(at, now)), DAYS)
 
 
 def cover(start_at: float, end_at: float, now: float) -> Iterator[Bucket]:

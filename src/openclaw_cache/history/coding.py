@@ -30,6 +30,10 @@ class Cipher(Protocol):
         """Decrypt them. Raises CorruptEntryError."""
         ...
 
+    def is_current(self, stored: bytes) -> bool:
+        """Whether these bytes are encrypted under the key that `seal` takes."""
+        ...
+
 
 class Codec:
     """Encodes and decodes what one fleet keeps.
@@ -69,15 +73,30 @@ class Codec:
 
     def unpack(self, place: bytes, stored: bytes) -> bytes:
         """Read what `pack` wrote for the same place. Raises CorruptEntryError."""
-        if self._cipher is not None and not stored.startswith(_MAGIC):
-            stored = self._cipher.open(place, stored)
-        payload = stored[_HEAD_BYTES:]
-        if stored[:_HEAD_BYTES] != _MAGIC + self._checksum(place, payload):
-            raise CorruptEntryError("the checksum of stored history does not match")
         try:
-            return zlib.decompressobj().decompress(payload, _MOST_BYTES)
+            return zlib.decompressobj().decompress(self._opened(place, stored)[_HEAD_BYTES:], _MOST_BYTES)
         except zlib.error as e:
             raise CorruptEntryError("stored history cannot be unpacked") from e
+
+    def is_current(self, stored: bytes) -> bool:
+        """Whether `pack` would write it in this form and under this key today. Reads its first bytes only."""
+        return stored.startswith(_MAGIC) if self._cipher is None else self._cipher.is_current(stored)
+
+    def is_sealed(self, stored: bytes) -> bool:
+        """Whether it is in no plain form: where it cannot be read, a key may be missing, and no byte damaged."""
+        return not stored.startswith(_MAGIC)
+
+    def resealed(self, place: bytes, stored: bytes) -> bytes:
+        """What `pack` wrote for a place, as it would write it today. Raises CorruptEntryError."""
+        opened = self._opened(place, stored)
+        return opened if self._cipher is None else self._cipher.seal(place, opened)
+
+    def _opened(self, place: bytes, stored: bytes) -> bytes:
+        if self._cipher is not None and not stored.startswith(_MAGIC):
+            stored = self._cipher.open(place, stored)
+        if stored[:_HEAD_BYTES] != _MAGIC + self._checksum(place, stored[_HEAD_BYTES:]):
+            raise CorruptEntryError("the checksum of stored history does not match")
+        return stored
 
     def _checksum(self, place: bytes, payload: bytes) -> bytes:
         checksum = blake3(b"%b%d:%b" % (_MAGIC, len(place), place), key=self._key)

@@ -57,8 +57,11 @@ class History:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last answer had everything; without the store it had what is in memory here."""
-        return self._archive.is_complete
+        """Whether answers have everything. Without the store they have what is in memory here.
+
+        False too once a stored bucket could not be read: which times it is missing in is not told.
+        """
+        return self._archive.is_complete and not self._archive.num_unreadable
 
     def add(self, record: RequestRecord) -> None:
         """Count one request, soon. O(1), no I/O: 0.1 µs, and after each 32 requests 0.15 ms for all."""
@@ -128,7 +131,7 @@ class History:
 
     def _keep(self, span: tuple[int, int], kept: tuple[float, Rollup]) -> None:
         """Keep a point that is over for the next who asks: a dashboard asks every two seconds."""
-        if not self.is_complete:
+        if not self._archive.is_complete:
             return
         self._sums[span] = kept
         if len(self._sums) > _MOST_SUMS:

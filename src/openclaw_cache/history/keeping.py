@@ -23,10 +23,11 @@ from openclaw_cache.store.store import Store
 
 FLUSH_S: Final = 4.0
 """A gateway that is killed loses what came in this time, and what the store takes to answer."""
+DURATIONS_KEY: Final = PREFIX + b"t"
+"""Where what was learnt of upstreams lies."""
 _FIGURES_EVERY_S: Final = 15.0
 _FIGURES_APART_S: Final = 1.0
 _DURATIONS_EVERY_S: Final = 60.0
-_DURATIONS_KEY: Final = PREFIX + b"t"
 _END_TIMEOUT_S: Final = 5.0
 
 _log = structlog.get_logger()
@@ -139,12 +140,14 @@ class Keeping:
         if now < self._durations_due_at:
             return
         self._durations_due_at = now + _DURATIONS_EVERY_S
-        stored = await self._store.get(_DURATIONS_KEY)
+        stored = await self._store.get(DURATIONS_KEY)
         if stored is not None:
             try:
-                self._durations.restore(self._codec.unpack(_DURATIONS_KEY, stored))
+                self._durations.restore(self._codec.unpack(DURATIONS_KEY, stored))
             except (CorruptEntryError, msgspec.MsgspecError) as e:
                 _log.warning("durations of upstreams cannot be read", reason=str(e))
+                if self._codec.is_sealed(stored):
+                    return  # a key may be missing here: others know more of them than this gateway does
         if self._durations.is_changed:
             packed = self._durations.packed()
-            await self._store.put(_DURATIONS_KEY, self._codec.pack(_DURATIONS_KEY, packed))
+            await self._store.put(DURATIONS_KEY, self._codec.pack(DURATIONS_KEY, packed))

@@ -96,12 +96,12 @@ class Rollup(msgspec.Struct, array_like=True):
             self._add_forwarded(record)
         else:
             lines.add_answered(line, record, layer)
-            self.count("lookups", (layer,), int(layer != "flight"), 1)
+            self._look_up(layer, int(layer != "flight"), 1)
         if record.error:
             self.count_one("errors", (record.error,))
         if record.miss:
             self._add_miss(record, is_forwarded=layer is None)
-        if record.outcome != "semantic":
+        if record.outcome not in ("exact", "semantic"):
             for step in record.steps:
                 if step.name == "semantic" and step.result.startswith("miss"):
                     self._look_up("semantic", 1, 0)

@@ -24,10 +24,12 @@ class Shelf:
 
     Args:
         node: What this gateway is called.
+        written_as: By which name its sums lie in the store; the same one where none is given.
     """
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, written_as: str | None = None) -> None:
         self.node = node
+        self.written_as = written_as or node
         self._held: dict[Bucket, Held] = {}
 
     def take(self, rollup: Rollup) -> int:

@@ -10,9 +10,8 @@ from openclaw_cache.history.buckets import (
     DAY_S,
     DAYS,
     HOUR_S,
-    HOURS,
-    MINUTES,
     PREFIX,
+    RESOLUTIONS,
     Bucket,
     Resolution,
     floor,
@@ -26,8 +25,6 @@ _LEAP_S: Final = 60.0
 _BACK_S: Final = DAYS.keep_s + 30 * DAY_S
 """So far back it is looked where nobody knows what has been removed already."""
 _BATCH: Final = 256
-_BY: Final = ((MINUTES, HOUR_S), (HOURS, DAY_S), (DAYS, DAY_S))
-"""Minutes go by whole hours, so that none is missed between two of them."""
 
 
 class Sweeper:
@@ -73,17 +70,17 @@ class Sweeper:
         if moment < max(self._due_at, self._steady_from + _STEADY_S):
             return 0
         num_removed = 0
-        for resolution, unit_s in _BY:
-            num_removed += await self._sweep(resolution, unit_s, now)
+        for resolution in RESOLUTIONS:
+            num_removed += await self._sweep(resolution, now)
         self._due_at = moment + EVERY_S
         return num_removed
 
-    async def _sweep(self, resolution: Resolution, unit_s: int, now: float) -> int:
-        until = floor(now - resolution.keep_s, unit_s) + unit_s
+    async def _sweep(self, resolution: Resolution, now: float) -> int:
+        until = floor(now - resolution.keep_s, resolution.sweep_s) + resolution.sweep_s
         marker = b"%bs:%b" % (PREFIX, resolution.letter)
         done = await self._store.get(marker)
         begin = int(done) if done is not None and done.isdigit() and int(done) <= until else 0
-        begin = max(begin, floor(now - _BACK_S, unit_s))
+        begin = max(begin, floor(now - _BACK_S, resolution.sweep_s))
         num_removed = 0
         days = range(begin // DAY_S, -(-until // DAY_S))
         for day, nodes in (await self._nodes.of(days)).items() if days else ():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 import orjson
 import structlog
@@ -24,12 +25,14 @@ class LineWriter:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._lines: list[bytes] = []
+        self._lines = bytearray()
         self._timer: asyncio.TimerHandle | None = None
 
     def msg(self, line: bytes) -> None:
         """Append one line (without its newline)."""
-        self._lines.append(line)
+        # Copied at once: orjson's result is a large block cut to size, and keeping it makes each later one dearer.
+        self._lines += line
+        self._lines += b"\n"
         if self._timer is not None:
             return
         try:
@@ -46,24 +49,44 @@ class LineWriter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        lines, self._lines = self._lines, []
+        lines, self._lines = self._lines, bytearray()
         if not lines:
             return
         try:
-            self._stream.write(b"\n".join(lines) + b"\n")
+            self._stream.write(lines)
             self._stream.flush()
         except (OSError, ValueError):
             pass
 
 
-_writer = LineWriter(sys.stderr.buffer)
+class Logger(structlog.BoundLogger):
+    """structlog's own, with a shorter way for `info`: each request writes such a line."""
+
+    def info(self, event: str, **fields: object) -> None:
+        """Write a line."""
+        line: Any = {**self._context, **fields, "event": event}
+        try:
+            for process in self._processors:
+                line = process(self._logger, "info", line)
+        except structlog.DropEvent:
+            return
+        self._logger.msg(line)
+
+
+def _stderr() -> IO[bytes]:
+    """Python has none where a process was started with it closed (`2>&-`): what is said there is for nobody."""
+    told: TextIO | None = sys.stderr
+    return open(os.devnull, "wb") if told is None else told.buffer
+
+
+_writer = LineWriter(_stderr())
 
 
 def configure() -> None:
     """Route structlog to JSON lines on stderr. Call once per process."""
     structlog.configure(
-        processors=[structlog.processors.format_exc_info, _render],
-        wrapper_class=structlog.BoundLogger,
+        processors=[_render],
+        wrapper_class=Logger,
         logger_factory=lambda *_: _writer,
         cache_logger_on_first_use=True,
     )
@@ -86,8 +109,10 @@ def flush() -> None:
     _writer.flush()
 
 
-def _render(_logger: object, method: str, event: MutableMapping[str, Any]) -> bytes:
+def _render(logger: object, method: str, event: MutableMapping[str, Any]) -> bytes:
     """One JSON line, UTC to the microsecond. In one step: structlog's own chain takes four times as long."""
+    if "exc_info" in event:
+        event = structlog.processors.format_exc_info(logger, method, event)
     event["level"] = "error" if method == "exception" else method
     event["timestamp"] = datetime.now(UTC)
     try:

@@ -303,8 +303,7 @@ class Metrics:
             self.degraded.labels(what)
         for layer, reason in EVICTIONS:
             self.evictions.labels(layer, reason)
-        for kind in ("spent", "saved"):
-            self.cost_usd.labels(kind)
+        self._spent_usd, self._saved_usd = self.cost_usd.labels("spent"), self.cost_usd.labels("saved")
         self.invalidations.labels("model")
         self.kv_lookup_seconds = self.lookup_seconds.labels("kv")
         self.kv_update_seconds = self.update_seconds.labels("kv")
@@ -350,9 +349,9 @@ class Metrics:
         if savings.upstream_cached_tokens:
             self.upstream_cached_tokens.inc(savings.upstream_cached_tokens)
         if savings.spent:
-            self.cost_usd.labels("spent").inc(savings.spent / PICODOLLARS)
+            self._spent_usd.inc(savings.spent / PICODOLLARS)
         if savings.saved:
-            self.cost_usd.labels("saved").inc(savings.saved / PICODOLLARS)
+            self._saved_usd.inc(savings.saved / PICODOLLARS)
         if savings.answered_prompt_tokens or savings.answered_completion_tokens:
             prompt_tokens = savings.answered_prompt_tokens - savings.would_be_cached_tokens
             self.saved_tokens_by[outcome].inc(prompt_tokens + savings.answered_completion_tokens)

@@ -13,6 +13,7 @@ MISSES: Final = (
     "new",  # the prompt was not seen before, as far as is remembered
     "expired",  # its reply was stored, and has become too old
     "evicted",  # its reply was stored, and gave way to others
+    "corrupt",  # its reply is stored, and cannot be read: damaged, or encrypted with a key that is not known here
     "version",  # its reply was stored under another epoch or model identity
     "namespace",  # another namespace has asked it; replies are not shared
     "headers",  # it was asked with other headers that can change a reply

@@ -1,7 +1,7 @@
 """The exact result cache: this process's memory before a store that outlives it.
 
-A failure of the store is a counted miss, never a failed request. Entries never change and no hit lengthens a
-life.
+A failure of the store fails no write; who reads is told, and makes it a counted miss. Entries never change
+and no hit lengthens a life.
 """
 
 from __future__ import annotations
@@ -142,19 +142,14 @@ class ResultCache:
         """Look into memory only. Cost: 0.3 µs; never waits."""
         return self._memory.get(key, now)
 
-    async def fetch(self, namespace: Namespace, key: CacheKey) -> Entry | None:
-        """Look into the store, keeping what is found in memory. A corrupt entry is removed from both.
-
-        Never waits where the store certainly does not hold the key. A failure of the store is counted, and a miss.
-        """
-        try:
-            return await self.find(namespace, key)
-        except StoreError as error:
-            self._count(error)
-            return None
-
     async def find(self, namespace: Namespace, key: CacheKey) -> Entry | None:
-        """The same; raises StoreError where it is not known whether the store has an entry."""
+        """Look into the store, keeping what is found in memory. Never waits where the store certainly lacks the key.
+
+        Raises:
+            StoreError: It is not known whether the store has an entry.
+            CorruptEntryError: It has one that cannot be read. That is counted, and the entry is removed, unless it may
+                be the fault of our keys.
+        """
         if self._stored is not None and not self._stored.may_hold(key):
             return None
         store_key = self._keyer.store_key(namespace, key)
@@ -164,7 +159,7 @@ class ResultCache:
             return None
         entry = await self._decoded(store_key, key, stored)
         now = self._clock()
-        if entry is None or entry.expires_at <= now:
+        if entry.expires_at <= now:
             return None
         # What was read may have been evicted or replaced in the meantime: then memory must not get it back.
         is_settled = num_evicts == self._num_evicts and not self._num_evicting
@@ -314,19 +309,20 @@ class ResultCache:
             await asyncio.wait(self._packing)
         await self._writes.settle()
 
-    async def _decoded(self, store_key: bytes, key: CacheKey, stored: bytes) -> Entry | None:
-        """Read stored bytes; None, counted, where that cannot be."""
+    async def _decoded(self, store_key: bytes, key: CacheKey, stored: bytes) -> Entry:
+        """Read stored bytes. Raises CorruptEntryError, counted, where that cannot be."""
         try:
             return self._codec.decode(store_key, stored)
         except UnknownKeyError:  # another node may know it
             self._on_degraded("entry_key_unknown")
+            raise
         except CorruptEntryError:
             self._on_degraded("entry_corrupt")
             if not stored.startswith(
                 ENCRYPTED_MAGIC
             ):  # that may be our key's fault; its next reply replaces it
                 await self._drop(store_key, key)
-        return None
+            raise
 
     def _forget(self, key: CacheKey) -> None:
         self._memory.remove(key)

@@ -6,13 +6,14 @@ import itertools
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import openclaw_cache
-from support.dashboard_page import SAID, VIEWS, Worked, colour, dashboard
+from support.dashboard_page import SAID, VIEWS, Dashboard, Worked, colour, dashboard
 from support.dashboard_traffic import ask
+from support.every_sentence import every_finding, every_label, every_step
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -20,41 +21,102 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]  # the browser may have to be installed first
 
 
-def test_in_chinese_nothing_is_left_in_english_but_names_and_the_server_s_own_words(
-    browser: Browser, worked: Worked
+TEXTS = """() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const text = node.data.trim();
+    const parent = node.parentElement;
+    if (!text || parent.closest("code, noscript, [hidden]")) continue;
+    found.push(text);
+  }
+  for (const node of document.querySelectorAll("[aria-label], [title]"))
+    found.push(node.getAttribute("aria-label") ?? node.title);
+  return [document.documentElement.lang, document.title, found];
+}"""
+NAMES = {
+    "openclaw-cache", "English", "main", "research", "faq", "support", "finance", "smollm2-135m", "gpt-4o-mini",
+    "Token", "token", "no-store", "no-cache", "chat", "agent", "local", "default", "upstream_unreachable", "KV",
+    "model_not_found", "research-3", "MEMORY.md",
+    "s-1", "SmolLM2-135M-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct", "http", "MB", "KB", "GB", "TB", "API",
+}  # fmt: skip
+
+
+def left_in_english(shown: Dashboard) -> list[str]:
+    """Texts of a page that have no Chinese, names and numbers aside."""
+    language, title, texts = shown.page.evaluate(TEXTS)
+    assert language == "zh-CN"
+    assert re.search(r"[一-鿿]", title)
+    return [
+        text for text in texts
+        if re.search(r"[A-Za-z]{3}", text) and not re.search(r"[一-鿿]", text)
+        and not NAMES.issuperset(re.findall(r"[\w./-]*[A-Za-z]{3}[\w./-]*", text))
+        and not text.startswith("http://127.0.0.1")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", [SAID, None], ids=["made", "real"])
+def test_in_chinese_nothing_is_left_in_english_but_names(
+    browser: Browser, worked: Worked, said: dict[str, Any] | None
 ) -> None:
-    script = """() => {
-      const found = [];
-      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-      for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-        const text = node.data.trim();
-        const parent = node.parentElement;
-        if (!text || parent.closest("[lang=en], code, noscript, [hidden]")) continue;
-        found.push(text);
-      }
-      for (const node of document.querySelectorAll("[aria-label], [title]"))
-        found.push(node.getAttribute("aria-label") ?? node.title);
-      return [document.documentElement.lang, document.title, found];
-    }"""
-    names = {
-        "openclaw-cache", "English", "main", "research", "faq", "support", "finance", "smollm2-135m", "gpt-4o-mini",
-        "Token", "token", "no-store", "no-cache", "chat", "agent", "local", "default", "upstream_unreachable", "KV",
-        "s-1", "SmolLM2-135M-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct", "http", "MB", "KB", "GB", "TB", "API",
-    }  # fmt: skip
-    for view in ("overview", "tree", "requests", "requests/req-1041", "prefixes", "system"):
-        with dashboard(browser, worked.url, view, said=SAID, locale="zh-CN") as shown:
+    request = "req-1041" if said else "clock-05"
+    for view in ("overview", "tree", "requests", f"requests/{request}", "prefixes", "system"):
+        with dashboard(browser, worked.url, view, said=said, locale="zh-CN") as shown:
             shown.page.wait_for_selector("main .panel >> visible=true")
             shown.page.wait_for_timeout(600)
-            language, title, texts = shown.page.evaluate(script)
-            assert language == "zh-CN"
-            assert re.search(r"[一-鿿]", title)
-            left = [
-                text for text in texts
-                if re.search(r"[A-Za-z]{3}", text) and not re.search(r"[一-鿿]", text)
-                and not names.issuperset(re.findall(r"[\w./-]*[A-Za-z]{3}[\w./-]*", text))
-                and not text.startswith("http://127.0.0.1")
-            ]  # fmt: skip
-            assert left == [], view
+            assert left_in_english(shown) == [], view
+            assert shown.page.locator("main [lang=en]").count() == 0, view
+
+
+def test_in_chinese_all_that_an_analysis_can_say_is_chinese(browser: Browser, worked: Worked) -> None:
+    findings, steps, labels = every_finding(), every_step(), list(every_label())
+    one_break = SAID["prefixes"]["breaks"][0]
+    breaks = [{**one_break, "label": label, "said": told} for label, told in labels]
+    assert len(findings) > 10
+    for i in range(len(breaks) // 50 + 1):
+        said = SAID | {
+            "analyze": {
+                **SAID["analyze"],
+                "findings": findings,
+                "diagnosis": steps if i == 0 else [],
+            },
+            "prefixes": {**SAID["prefixes"], "breaks": breaks[50 * i : 50 * i + 50]},
+        }
+        with dashboard(browser, worked.url, "prefixes", said=said, locale="zh-CN") as shown:
+            shown.page.wait_for_selector(".panel--prefixes")
+            assert left_in_english(shown) == []
+            assert shown.page.locator(".panel--findings [lang=en], .panel--breaks [lang=en]").count() == 0
+            assert shown.page.locator(".findings > li").count() == len(findings)
+            if i == 0:
+                assert shown.page.locator(".diagnosis > li").count() == len(steps)
+                assert shown.page.locator(".diagnosis [lang=en]").count() == 0
+
+
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+def test_what_the_page_does_not_know_is_said_in_the_server_s_words(
+    browser: Browser, worked: Worked, locale: str
+) -> None:
+    new = [{"code": "finding.of_tomorrow", "values": {}}]
+    finding = {
+        "id": "new",
+        "about": "x",
+        "severity": "bad",
+        "text": "something new",
+        "advice": "do something",
+    }
+    said = SAID | {
+        "analyze": {
+            **SAID["analyze"],
+            "findings": [
+                finding | {"said": new, "advised": new},
+                finding | {"id": "old", "text": "something old"},
+            ],
+        }
+    }
+    with dashboard(browser, worked.url, "prefixes", said=said, locale=locale) as shown:
+        shown.page.wait_for_selector(".findings")
+        told = shown.page.locator(".findings [lang=en]").all_inner_texts()
+        assert told == ["something new", "do something", "something old", "do something"]
 
 
 def test_no_message_is_missing_in_either_language(browser: Browser, worked: Worked) -> None:
@@ -137,16 +199,39 @@ def test_the_focus_is_not_lost_when_new_figures_come(browser: Browser, worked: W
         )
 
 
+def test_the_ratio_that_is_read_out_is_told_as_what_it_is_of(browser: Browser, worked: Worked) -> None:
+    """It is of look-ups, which are fewer than the requests that it stands beside."""
+    total = SAID["history"]["total"]
+    num, ratio = sum(total["requests"].values()), total["hit_ratio"]["result"]
+    with dashboard(browser, worked.url, said=SAID) as shown:
+        shown.page.wait_for_selector("[data-voice=summary]", state="attached")
+        assert shown.aloud("summary").startswith(
+            f"{num:,} requests, hit ratio {100 * ratio:.1f}".removesuffix(".0")
+        )
+
+
+def test_on_a_phone_no_column_of_chinese_is_one_character_wide(browser: Browser, worked: Worked) -> None:
+    phone = {"width": 390, "height": 844}
+    with dashboard(browser, worked.url, "prefixes", said=SAID, locale="zh-CN", viewport=phone) as shown:
+        shown.page.wait_for_selector(".panel--breaks td")
+        narrow = shown.page.evaluate(
+            "() => [...document.querySelectorAll('.panel--breaks td:not(.number)')]"
+            ".filter(cell => cell.getBoundingClientRect().width < 4 * parseFloat(getComputedStyle(cell).fontSize))"
+            ".map(cell => cell.textContent)"
+        )
+        assert narrow == []
+
+
 def test_an_alert_that_comes_up_does_not_silence_what_was_asked_for(browser: Browser, worked: Worked) -> None:
     said = SAID | {"analyze": SAID["analyze"] | {"findings": []}}
     with dashboard(browser, worked.url, said=said) as shown:
         shown.page.focus("[data-chart='chart-outcomes']")
-        assert shown.aloud("summary").endswith(" 0 alerts.")
+        assert shown.aloud("summary").endswith(" alerts: 0.")
         shown.page.keyboard.press("Home")
         point = shown.aloud("readout")
         said["analyze"] = SAID["analyze"]  # one of its findings is worth an alert
         shown.page.wait_for_function(
-            "() => document.querySelector('[data-voice=summary]').textContent.endsWith(' 1 alerts.')"
+            "() => document.querySelector('[data-voice=summary]').textContent.endsWith(' alerts: 1.')"
         )
         assert shown.aloud("readout") == point != ""
         shown.page.keyboard.press("End")

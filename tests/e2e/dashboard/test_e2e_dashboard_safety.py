@@ -45,6 +45,7 @@ def test_names_that_are_markup_stay_text(browser: Browser, worked: Worked) -> No
         )
         said["analyze"]["findings"].append(
             {"id": name, "about": name, "severity": "bad", "text": name, "advice": name}
+            | {"said": [{"code": "finding.degraded", "values": {"n": 1, "what": name}}]}
         )
     said["tree"] = data.tree(5) | {"roots": [{"root": 0, "namespace": data.HOSTILE[0]}]}
     for view in VIEWS:

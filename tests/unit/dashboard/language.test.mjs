@@ -22,6 +22,16 @@ test("numbers in messages are written by the language's rules, and one is one", 
   assert.equal(en.t("n", { n: 1 }), "one token");
 });
 
+test("a message says how a value is written: bare digits, a share, a word of a group", () => {
+  const told = { line: "line {at:d}", full: "{used:.0%} full", exactly: "{ratio:.1%}", why: "it was a {reason:outcome}" };
+  const lang = new Language("en", { ...messages, ...told });
+  assert.equal(lang.t("line", { at: 1204 }), "line 1204");
+  assert.equal(lang.t("full", { used: 0.97 }), "97% full");
+  assert.equal(lang.t("exactly", { ratio: 0.5 }), "50.0%");
+  assert.equal(lang.t("why", { reason: "miss" }), "it was a miss");
+  assert.equal(lang.t("why", { reason: "new-word" }), "it was a new-word");
+});
+
 test("a value is put in as it is: braces in it are not looked up", () => {
   assert.equal(en.t("who", { name: "{n}<b>" }), "by {n}<b>");
 });

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from openclaw_cache.api.analysis import sections
-from openclaw_cache.api.analysis.diagnosis import diagnosis, load_shift
+from openclaw_cache.api.analysis.diagnosis import Kind, diagnosis, load_shift
 from openclaw_cache.api.analysis.findings import findings
 from openclaw_cache.api.analysis.semantic import SemanticAnalysis
 from openclaw_cache.api.analysis.worth import engine_seconds, worth
@@ -100,12 +100,11 @@ def _advice(cause: str) -> str:
     return "" if known is None else known.fix
 
 
-def _kinds(rollup: Rollup) -> dict[str, int]:
+def _kinds(rollup: Rollup) -> dict[Kind, int]:
     """Requests by agent and model."""
-    found: dict[str, int] = {}
+    found: dict[Kind, int] = {}
     for (_namespace, agent, model, _upstream), line in rollup.lines.items():
-        kind = f"{agent} with {model}"
-        found[kind] = found.get(kind, 0) + line.num_requests
+        found[agent, model] = found.get((agent, model), 0) + line.num_requests
     return found
 
 

@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from openclaw_cache.api import break_labels
+from openclaw_cache.api.analysis.english import ENGLISH
 from openclaw_cache.api.analysis.worth import Worth
+from openclaw_cache.api.sentences import Sentence, all_shown, all_spoken, said
 from openclaw_cache.history.lines import Line
 from openclaw_cache.history.table import OTHER
-from openclaw_cache.observe.degraded import HARMLESS, effect
+from openclaw_cache.observe.degraded import HARMLESS
+from openclaw_cache.prefix.causes import CAUSES
 from openclaw_cache.types import Json
 
 Severity = Literal["bad", "warn", "info"]
@@ -21,28 +25,8 @@ _ERROR_SHARE: Final = 0.05
 _LOW_CACHED_SHARE: Final = 0.2
 _LEAST_PROVIDER_TOKENS: Final = 10_000
 
-_WASTE: Final = frozenset({"evicted", "expired", "headers", "store"})
+_WASTE: Final = frozenset({"corrupt", "evicted", "expired", "headers", "store"})
 """Misses of what had been computed before."""
-
-_MISS_ADVICE: Final = {
-    "evicted": "give replies more room: result_cache.max_memory, store.max_memory",
-    "expired": "keep replies longer, if they stay right so long: result_cache.ttl",
-    "headers": "send the same headers with the same request: those that can change a reply are part of its key",
-    "unstored": "see the requests: replies that are cut off (max_tokens), refused or filtered are never kept",
-    "control": "the clients' own Cache-Control (max-age) refuses what is stored",
-    "store": "see why the store does not answer: openclaw-cache status",
-}
-_BYPASS_ADVICE: Final = {
-    "tools": "a stored tool call is dangerous where the world has changed; where it is not, result_cache.tools: cache",
-    "sampled": "result_cache.sampled: cache gives repeated questions the same text",
-    "disabled": "switch result_cache.enabled on",
-    "no-cache": "the clients ask for new replies (Cache-Control: no-cache)",
-    "no-store": "the clients forbid storing (Cache-Control: no-store)",
-    "degraded": "see why the store does not answer: openclaw-cache status",
-    "key-rights": "the clients' keys may not use the cache: the field cache of the key",
-    "duplicate-key": "the client writes a JSON key twice: mend it there",
-    "number-range": "the client writes numbers beyond 64 bits: mend it there",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +37,25 @@ class Finding:
     """One word; with `about` it is unique."""
     about: str
     severity: Severity
-    text: str
-    advice: str
+    told: Sequence[Sentence]
+    """What was found."""
+    advised: Sequence[Sentence]
+    """What to do."""
     num_tokens: float = 0.0
     """Computed in this time, and needlessly."""
     usd: float | None = None
     """What they cost; None where nothing of it has a price."""
 
     def shown(self, worth: Worth) -> Json:
-        """As JSON, with what it is worth."""
+        """As JSON, in English and as data, with what it is worth."""
         return {
             "id": self.id,
             "about": self.about,
             "severity": self.severity,
-            "text": self.text,
-            "advice": self.advice,
+            "text": all_spoken(self.told, ENGLISH),
+            "advice": all_spoken(self.advised, ENGLISH),
+            "said": all_shown(self.told),
+            "advised": all_shown(self.advised),
             **worth.of(self.num_tokens, self.usd),
         }
 
@@ -99,81 +87,101 @@ def findings(
 def _failing(sections: Mapping[str, Json], status: Mapping[str, Json]) -> Iterator[Finding]:
     store = status.get("store") or {}
     if store and not store.get("up", True):
-        text = "the store does not answer: nothing is shared or kept"
-        yield Finding("store_down", "store", "bad", text, str(store.get("reason") or "see that it runs"))
+        reason = store.get("reason")
+        advice = said("advice.store_reason", reason=str(reason)) if reason else said("advice.store_down")
+        yield Finding("store_down", "store", "bad", [said("finding.store_down")], [advice])
     elif fault := store.get("fault"):
-        advice = "all gateways of a fleet need the same server.secret_file, and another fleet another store"
-        yield Finding("store_down", "store", "bad", f"the store is not used: {fault}", advice)
+        told, advice = said("finding.store_unused", fault=str(fault)), said("advice.store_unused")
+        yield Finding("store_down", "store", "bad", [told], [advice])
     for what, num in sections["waste"]["degraded"].items():
-        text = f"{what}: failed {_times(num)}; {effect(what)}"
-        advice = "the server's log says what failed, docs/observability.md what each word means"
-        yield Finding("degraded", what, "info" if what in HARMLESS else "bad", text, advice)
+        effect = f"effect.{what}"
+        told = said("finding.degraded", what=what, n=num)
+        meant = said(effect if effect in ENGLISH else "effect.other")
+        severity: Severity = "info" if what in HARMLESS else "bad"
+        yield Finding("degraded", what, severity, [told, meant], [said("advice.degraded")])
     for upstream in status.get("upstreams") or ():
         name = str(upstream["name"])
         if not upstream.get("is_up", upstream.get("state") == "ready"):
-            reason = upstream.get("reason") or upstream.get("state") or "it fails"
-            advice = "requests for its models fail, or go to another one"
-            yield Finding("upstream_down", name, "bad", f"upstream {name} is not up: {reason}", advice)
-    requests = sections["requests"]
+            yield Finding(
+                "upstream_down", name, "bad", [_down(name, upstream)], [said("advice.upstream_down")]
+            )
+    yield from _errors(sections["requests"])
+
+
+def _down(name: str, upstream: Mapping[str, Json]) -> Sentence:
+    if reason := upstream.get("reason"):
+        return said("finding.upstream_down", name=name, reason=str(reason))
+    if state := upstream.get("state"):
+        return said("finding.upstream_state", name=name, state=str(state))
+    return said("finding.upstream_fails", name=name)
+
+
+def _errors(requests: Mapping[str, Json]) -> Iterator[Finding]:
     num_errors, num = requests["outcomes"].get("error", 0), requests["num"]
     if num_errors >= _MANY and num_errors > _ERROR_SHARE * num:
         failed = requests["failed_with"]
-        what = ", ".join(f"{num:,} with {status}" for status, num in failed.items())
-        named = "".join(f"; {word}: {num:,}" for word, num in requests["errors"].items())
-        text = f"{num_errors:,} of {num:,} requests failed: {what}{named}"
+        statuses = [said("finding.errors_with", num=num, status=status) for status, num in failed.items()]
+        told = said("finding.errors", num_errors=num_errors, n=num, statuses=statuses)
+        named = [said("finding.errors_named", word=word, num=num) for word, num in requests["errors"].items()]
         most = next(iter(failed), "unknown")
-        yield Finding("errors", most, "bad", text, "GET /admin/requests?outcome=error lists them")
+        yield Finding("errors", most, "bad", [told, *named], [said("advice.errors")])
 
 
 def _broken_prefixes(prefixes: Mapping[str, Json]) -> Iterator[Finding]:
     for row in prefixes["causes"][:_MOST_BREAKS]:
-        lost = row["lost_tokens"]
+        cause, lost = row["cause"], row["lost_tokens"]
         if lost >= _LEAST_TOKENS:
-            what = "other places" if row["label"] == OTHER else row["label"]
-            text = f"prompts broke: {what}; {_times(row['num'])}, {lost:,} tokens computed again"
-            advice = row["advice"] or "openclaw-cache doctor --live names the last places"
-            yield Finding("prefix_break", row["cause"], "warn", text, advice, lost, row["lost_usd"])
+            cost = said("finding.prefix_break_cost", n=row["num"], lost_tokens=lost)
+            advice = said(f"fix.{cause}" if cause in CAUSES else "advice.prefix_break")
+            told = [_place(row["label"], cause), cost]
+            yield Finding("prefix_break", cause, "warn", told, [advice], lost, row["lost_usd"])
+
+
+def _place(label: str, cause: str) -> Sentence:
+    if label == OTHER:
+        return said("finding.prefix_break_elsewhere")
+    what = break_labels.read(label)
+    if what is None:
+        return said("finding.prefix_break_at", label=label, cause=cause)
+    return said("finding.prefix_break", what=what)
 
 
 def _missed(misses: Sequence[Mapping[str, Json]]) -> Iterator[Finding]:
     for row in misses:
         reason, num = row["reason"], row["num"]
-        advice = _MISS_ADVICE.get(reason)
-        if advice is not None and num >= _MANY:
-            text = f"{num:,} look-ups missed: {reason}"
+        advice = f"advice.missed.{reason}"
+        if advice in ENGLISH and num >= _MANY:
+            told = said("finding.missed", n=num, reason=reason)
             cost = (row["computed_tokens"], row["spent_usd"]) if reason in _WASTE else (0, None)
-            yield Finding("missed", reason, "warn", text, advice, *cost)
+            yield Finding("missed", reason, "warn", [told], [said(advice)], *cost)
 
 
 def _asked_again(prompts: Sequence[Mapping[str, Json]], worth: Worth) -> Iterator[Finding]:
     """The prompt that was computed again most often."""
     for row in prompts:
-        name, num = row["prompt_id"], row["num_computed"]
+        name, model, num = row["prompt_id"], row["model"], row["num_computed"]
         if num >= _MANY:
-            asked = f"asked {_times(row['num_asked'])}, and {num:,} times a model computed the answer"
-            advice = "GET /admin/requests tells whose it is, and GET /admin/explain/ID why"
+            told = said("finding.asked_again", prompt=name, model=model, n=row["num_asked"], num_computed=num)
             num_tokens = row["tokens"] / row["num_asked_most"] * (num - 1)
-            usd = worth.usd(num_tokens, row["model"])
-            text = f"prompt {name} of {row['model']} was {asked}"
-            yield Finding("asked_again", name, "info", text, advice, num_tokens, usd)
+            usd = worth.usd(num_tokens, model)
+            yield Finding("asked_again", name, "info", [told], [said("advice.asked_again")], num_tokens, usd)
             return
 
 
 def _bypassed(requests: Mapping[str, Json]) -> Iterator[Finding]:
     for reason, num in requests["bypasses"].items():
-        if num >= _MANY and (advice := _BYPASS_ADVICE.get(reason)) is not None:
-            yield Finding(
-                "bypassed", reason, "info", f"{num:,} requests bypassed the cache: {reason}", advice
-            )
+        advice = f"advice.bypassed.{reason}"
+        if num >= _MANY and advice in ENGLISH:
+            told = said("finding.bypassed", n=num, reason=reason)
+            yield Finding("bypassed", reason, "info", [told], [said(advice)])
 
 
 def _for_the_faq(semantic: Mapping[str, Json], worth: Worth) -> Iterator[Finding]:
     suggestions = semantic.get("suggestions") or []
     if suggestions:
         num_tokens = sum(row.get("saved_tokens_estimate") or 0 for row in suggestions)
-        text = f"{len(suggestions):,} questions are asked again and again without a stored answer"
-        advice = "write answers, and load them with: openclaw-cache warm --type semantic FILE"
-        yield Finding("faq", "semantic", "info", text, advice, num_tokens, worth.usd(num_tokens))
+        told, usd = said("finding.faq", n=len(suggestions)), worth.usd(num_tokens)
+        yield Finding("faq", "semantic", "info", [told], [said("advice.faq")], num_tokens, usd)
 
 
 def _unhinted(status: Mapping[str, Json], lines: Mapping[str, Line], prices_known: bool) -> Iterator[Finding]:
@@ -185,10 +193,5 @@ def _unhinted(status: Mapping[str, Json], lines: Mapping[str, Line], prices_know
         cached = row.upstream_cached_tokens
         prompt = row.computed_tokens + cached
         if prompt >= _LEAST_PROVIDER_TOKENS and cached < _LOW_CACHED_SHARE * prompt:
-            text = f"upstream {name} reads {cached / prompt:.0%} of its prompts from its own cache"
-            advice = f"upstreams, {name}: cache_hints: auto; the causes of broken prefixes say what else"
-            yield Finding("provider_cache", name, "info", text, advice)
-
-
-def _times(num: int) -> str:
-    return "once" if num == 1 else f"{num:,} times"
+            told = said("finding.provider_cache", name=name, cached_ratio=round(cached / prompt, 2))
+            yield Finding("provider_cache", name, "info", [told], [said("advice.provider_cache", name=name)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from openclaw_cache.api import break_labels
 from openclaw_cache.history.lines import Line
 from openclaw_cache.history.rollup import Rollup
 from openclaw_cache.observe.prices import PICODOLLARS
@@ -61,6 +62,7 @@ def prefixes(now: Rollup, advice: Callable[[str], str]) -> Json:
         {
             "cause": cause,
             "label": label,
+            "said": break_labels.shown(label),
             "num": row[0],
             "lost_tokens": row[1],
             "lost_usd": _usd(*(*row, 0, 0)[3:5]),

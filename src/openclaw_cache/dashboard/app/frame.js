@@ -113,8 +113,8 @@ export class Frame {
   }
 
   /** Now and then, and when alerts change: the state of things in one sentence, for those who do not see it. */
-  summary({ state, figures, alerts, lang }) {
-    if (!figures || this.isAsking) return;
+  summary({ state, figures, isComing, alerts, lang }) {
+    if (!figures || isComing || this.isAsking) return; // not those since the start, where those of a time are on their way
     const names = alerts.map(({ id }) => id).join();
     const isNews = this.saidAlerts !== null && this.saidAlerts !== names;
     const now = performance.now();

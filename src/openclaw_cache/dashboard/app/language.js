@@ -18,18 +18,27 @@ export class Language {
     this.name = name;
     this.tag = TAGS[name];
     this.messages = messages;
-    this.plurals = new Intl.PluralRules(this.tag);
     this.formats = new Map();
   }
 
-  /** A message by its key; `{name}` in it is replaced; `key.one` is taken for an `n` of one. */
+  /**
+   * A message by its key; `key.one` is taken for an `n` of one. `{name}` in it is replaced, a number by the language's
+   * rules; `{name:d}` by its bare digits, `{name:.1%}` by a share with so many digits, `{name:group}` by what a word of
+   * that group is called.
+   */
   t(key, values = {}) {
-    const isOne = "n" in values && this.plurals.select(values.n) === "one";
-    const text = (isOne ? this.messages[`${key}.one`] : undefined) ?? this.messages[key] ?? key;
-    return text.replace(/\{(\w+)\}/g, (whole, name) => {
-      if (!(name in values)) return whole;
-      return typeof values[name] === "number" ? this.number(values[name]) : String(values[name]);
-    });
+    const text = (values.n === 1 ? this.messages[`${key}.one`] : undefined) ?? this.messages[key] ?? key;
+    return text.replace(/\{(\w+)(?::([^{}]+))?\}/g, (whole, name, form) =>
+      name in values ? this.#written(values[name], form) : whole,
+    );
+  }
+
+  #written(value, form) {
+    if (typeof value !== "number") return form ? this.word(form, value) : String(value);
+    if (form === "d") return String(value);
+    const digits = /^\.(\d)%$/.exec(form ?? "")?.[1];
+    if (digits === undefined) return this.number(value);
+    return this.#format({ style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
   }
 
   /** What a word of the server is called; the word itself where it is a new one. */

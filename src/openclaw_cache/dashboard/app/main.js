@@ -115,6 +115,7 @@ function context() {
     place,
     history,
     filters: asked.filters,
+    isComing: place.view === "overview" && range !== "start" && !state.history && !state.errors.history,
     figures: history ? ofHistory(history) : state.status ? ofStatus(state.status) : null,
     alerts: alerts(state.status, degraded.risen(), state.analysis?.findings),
     treeQuery: asked.tree,

@@ -174,20 +174,14 @@ class Embeddings:
 
     async def _look_up(self, batch: _Batch, control: Control, began: float) -> dict[CacheKey, Entry]:
         """The stored vectors that may answer, all of one model."""
-        now, keys, num_failures = self.wall(), list(dict.fromkeys(batch.keys)), 0
-
-        def failed() -> None:
-            nonlocal num_failures
-            num_failures += 1
-            self.on_degraded("store_unavailable")
-
-        stored = await look_up(
+        now, keys = self.wall(), list(dict.fromkeys(batch.keys))
+        stored, unread = await look_up(
             self.cache,
             batch.asking.namespace,
             keys,
             now,
             timeout_s=self.store_timeout_s - (time.perf_counter() - began),
-            on_failure=failed,
+            on_failure=lambda: self.on_degraded("store_unavailable"),
         )
         found = {
             key: entry
@@ -209,8 +203,8 @@ class Embeddings:
                 batch.keys,
                 found,
                 stored,
+                unread,
                 now=now,
-                was_asked=not num_failures,
                 took_s=took_s,
             )
         return found

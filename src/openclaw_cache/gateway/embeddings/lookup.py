@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from openclaw_cache.errors import StoreError
+from openclaw_cache.errors import CorruptEntryError, StoreError
 from openclaw_cache.result.cache import ResultCache
 from openclaw_cache.types import CacheKey, Entry, Namespace
 
@@ -22,8 +22,11 @@ async def look_up(
     *,
     timeout_s: float,
     on_failure: Callable[[], None],
-) -> dict[CacheKey, Entry]:
-    """The entries that there are, from memory, then from the store. What has come in time counts.
+) -> tuple[dict[CacheKey, Entry], dict[CacheKey, str]]:
+    """The entries that there are, from memory, then from the store, and why others cannot be known.
+
+    What has come in time counts. Of a key that the store did not answer that is `store`, of one whose entry cannot be
+    read `corrupt` (two of `record.MISSES`).
 
     Args:
         cache: where to look.
@@ -35,6 +38,7 @@ async def look_up(
     """
     found = {key: entry for key in keys if (entry := cache.peek(key, now)) is not None}
     left = [key for key in keys if key not in found]
+    unread = dict.fromkeys(left, "store")  # until it has answered
 
     async def ask(some: Sequence[CacheKey]) -> None:
         for key in some:
@@ -43,6 +47,10 @@ async def look_up(
             except StoreError:
                 on_failure()
                 continue
+            except CorruptEntryError:
+                unread[key] = "corrupt"
+                continue
+            del unread[key]
             if entry is not None:
                 found[key] = entry
 
@@ -57,4 +65,4 @@ async def look_up(
     for key in left:
         if key not in found and (entry := cache.peek(key, now)) is not None:
             found[key] = entry
-    return found
+    return found, unread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -35,9 +35,9 @@ class MissedInputs:
         keys: Sequence[CacheKey],
         found: Collection[CacheKey],
         stored: Collection[CacheKey],
+        unread: Mapping[CacheKey, str],
         *,
         now: float,
-        was_asked: bool,
         took_s: float,
     ) -> None:
         """Note on a request's outcome what its look-up came to.
@@ -49,8 +49,8 @@ class MissedInputs:
             keys: One for each.
             found: Those whose vectors answer.
             stored: Those that are stored, whether this request takes them or not.
+            unread: Why it is not known of others whether they are stored.
             now: Unix seconds.
-            was_asked: Whether the store answered all questions.
             took_s: Seconds.
         """
         outcome = call.outcome
@@ -63,11 +63,11 @@ class MissedInputs:
             return
         if keys[missing] in stored:
             outcome.miss = "control"
-        elif was_asked:
+        elif (unknown := unread.get(keys[missing])) is not None:
+            outcome.miss = unknown
+        else:
             prompt_id = self.prompt_ids.of(_API, hashes[missing])
             outcome.miss = self.misses.why(prompt_id, self.misses.way_of(make_key), now)
-        else:
-            outcome.miss = "store"
         outcome.steps.append(Step("result", f"miss ({outcome.miss})", took_s))
 
     def settled(self, make_key: MakeKey, hashes: Iterable[bytes], stored_until: float | None) -> None:

@@ -10,7 +10,7 @@ from openclaw_cache.dialects.request import Request
 from openclaw_cache.gateway.call import Call
 from openclaw_cache.gateway.keys import MakeKey
 from openclaw_cache.gateway.policy import Control
-from openclaw_cache.types import Entry, Json, Likeness, Namespace
+from openclaw_cache.types import CacheKey, Entry, Json, Likeness, Namespace
 
 if TYPE_CHECKING:
     from openclaw_cache.gateway.semantic.decisions import Decision
@@ -25,6 +25,8 @@ class Asking:
     request: Request
     namespace: Namespace
     """Who shares replies."""
+    key: CacheKey
+    """Its own reply's, which the exact cache has looked for if it reads."""
     control: Control
     """The caller's bounds on a reply's age."""
     value: dict[str, Json] | None

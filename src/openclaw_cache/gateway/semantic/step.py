@@ -12,7 +12,7 @@ from blake3 import blake3
 
 from openclaw_cache.dialects.question import Question
 from openclaw_cache.dialects.request import Request
-from openclaw_cache.errors import EmbeddingError, StoreError
+from openclaw_cache.errors import CorruptEntryError, EmbeddingError, StoreError
 from openclaw_cache.gateway.semantic.decisions import Decision, Decisions
 from openclaw_cache.gateway.semantic.judge import Judge
 from openclaw_cache.gateway.semantic.look import Asking, Look
@@ -152,10 +152,14 @@ class SemanticStep:
         """The reply that the result cache has of a candidate. One that it has no more is forgotten here."""
         key = candidate.row.key
         entry = self.results.peek(key, now)
+        if entry is None and key == asking.key:  # just looked for, and what was there is counted
+            return None
         if entry is None:
             try:
                 async with asyncio.timeout(self.store_timeout_s):
                     entry = await self.results.find(asking.namespace, key)
+            except CorruptEntryError:
+                pass  # as if it were not there
             except (TimeoutError, StoreError):
                 self.on_degraded("store_unavailable")
                 return None

@@ -1,7 +1,7 @@
 // What is wrong, in plain words, with what to do.
 
 import { el } from "../dom.js";
-import { headline, said } from "./finding.js";
+import { advice, headline } from "./finding.js";
 import { panel, server } from "./parts.js";
 
 /** The list of alerts; one calm line where there is none. */
@@ -50,7 +50,7 @@ function ofFinding({ severity, finding, numMore }, lang) {
     "div",
     {},
     el("p", {}, el("strong", {}, lang.t(`severity.${severity}`)), " ", headline(finding, lang)),
-    said(finding, lang),
+    advice(finding, lang),
     numMore > 0 ? el("p", { class: "muted" }, el("a", { href: "#prefixes" }, lang.t("alerts.more", { n: numMore }))) : null,
   );
 }

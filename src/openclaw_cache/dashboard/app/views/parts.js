@@ -32,6 +32,11 @@ export function server(text) {
   return el("p", { class: "server", lang: "en" }, text);
 }
 
+/** What the server said in the reader's language; its own words where it said something that is not known here. */
+export function words(text, own, attributes = {}) {
+  return text === null ? el("span", { ...attributes, lang: "en" }, own) : el("span", attributes, text);
+}
+
 /** A table in a box that scrolls where it is too wide. */
 export function tableBox(caption, head, rows, texts = []) {
   return el(

@@ -2,8 +2,9 @@
 
 import { el } from "../dom.js";
 import { sum } from "../figures.js";
-import { headline, said, worth } from "./finding.js";
-import { badge, empty, facts, panel, server, tableBox, why } from "./parts.js";
+import { say } from "../sentences.js";
+import { advice, headline, worth } from "./finding.js";
+import { badge, empty, facts, panel, tableBox, why, words } from "./parts.js";
 
 const VERDICTS = { ok: "ok", warn: "warn", bad: "bad", unknown: "idle" };
 
@@ -22,12 +23,12 @@ function findings({ state, lang }) {
     el(
       "ol",
       { class: "findings" },
-      found.slice(0, 10).map((finding, i) =>
+      found.map((finding, i) =>
         el(
           "li",
           { "data-key": `finding-${finding.id ?? i}-${finding.about ?? ""}` },
           el("p", {}, el("strong", {}, headline(finding, lang))),
-          said(finding, lang),
+          advice(finding, lang),
           worth(finding, lang),
         ),
       ),
@@ -44,14 +45,14 @@ function diagnosis({ state, lang }) {
     el(
       "ol",
       { class: "diagnosis" },
-      steps.map(({ step, question, verdict, text }, i) => {
+      steps.map(({ step, question, verdict, text, said }, i) => {
         const key = `diagnosis.${step}`;
         return el(
           "li",
           { "data-key": `step-${i}` },
           el("p", {}, el("strong", {}, key in lang.messages ? lang.t(key) : el("span", { lang: "en" }, question ?? "")), " ",
             badge(VERDICTS[verdict] ?? "idle", lang.word("verdict", verdict))),
-          text ? server(text) : null,
+          text ? el("p", { class: "server" }, words(say(said, lang), text)) : null,
         );
       }),
     ),
@@ -94,7 +95,7 @@ function breaks({ state, lang }) {
   const rows = found.slice(0, 50).map((one) => [
     el("a", { href: `#requests/${encodeURIComponent(one.request_id ?? "")}` }, lang.time(one.at)),
     lang.word("cause", one.cause),
-    el("span", { lang: "en", class: "wrap" }, one.label),
+    words(say(one.said, lang), one.label, { class: "wrap" }),
     one.agent ?? "–",
     lang.number(one.at_byte),
     lang.number(one.kept_tokens),

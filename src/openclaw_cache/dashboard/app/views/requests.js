@@ -2,7 +2,8 @@
 
 import { OUTCOMES } from "../figures.js";
 import { el } from "../dom.js";
-import { empty, facts, panel, tableBox, why } from "./parts.js";
+import { say } from "../sentences.js";
+import { empty, facts, panel, tableBox, why, words } from "./parts.js";
 
 export function requests(context) {
   const { place } = context;
@@ -62,7 +63,7 @@ function one(row, chosen, lang) {
         "aria-current": isChosen ? "true" : null,
       },
       el("span", { class: `mark outcome-${known(row.outcome)}`, "aria-hidden": "true" }),
-      el("span", { class: "request__outcome" }, lang.word("outcome", row.outcome), reason(row, lang)),
+      el("span", { class: "request__outcome" }, outcome(row, lang)),
       el("span", { class: "request__time number" }, lang.time(row.at)),
       el("span", { class: "request__who" }, [row.agent, row.model, row.api].filter(Boolean).join(" · ")),
       el("span", { class: "request__took number" }, lang.seconds(row.duration_s)),
@@ -75,10 +76,15 @@ function known(outcome) {
   return OUTCOMES.includes(outcome) ? outcome : "miss";
 }
 
+function outcome(row, lang) {
+  const what = lang.word("outcome", row.outcome);
+  const more = reason(row, lang);
+  return more ? lang.t("said.aside", { what, more }) : what;
+}
+
 function reason(row, lang) {
-  if (row.miss) return ` (${lang.word("miss", row.miss)})`;
-  if (row.detail) return ` (${lang.word("bypass", row.detail)})`;
-  return row.error ? ` (${row.error})` : "";
+  if (row.miss) return lang.word("miss", row.miss);
+  return row.detail ? lang.word("bypass", row.detail) : row.error;
 }
 
 function detail(context) {
@@ -96,7 +102,7 @@ function detail(context) {
       "p",
       { class: "explain__head" },
       el("span", { class: `mark outcome-${known(row.outcome)}`, "aria-hidden": "true" }),
-      el("strong", {}, lang.word("outcome", row.outcome ?? told.outcome), reason(row, lang)),
+      el("strong", {}, outcome({ ...row, outcome: row.outcome ?? told.outcome }, lang)),
       " ",
       el("code", {}, place.id),
     ),
@@ -169,7 +175,7 @@ function about(row, lang) {
   const from = Object.entries(row.tokens_from ?? {})
     .filter(([, num]) => num)
     .map(([source, num]) => `${lang.word("source", source)} ${lang.number(num)}`)
-    .join(", ");
+    .join(lang.t("said.comma"));
   return facts([
     [lang.t("explain.at"), row.at ? lang.time(row.at) : null],
     [lang.t("requests.api"), row.api],
@@ -196,7 +202,7 @@ function prefixBreak(found, lang) {
     "div",
     {},
     el("h3", {}, lang.t("explain.break")),
-    el("p", {}, el("strong", {}, lang.word("cause", found.cause)), ": ", el("span", { lang: "en" }, found.label)),
+    el("p", {}, el("strong", {}, lang.word("cause", found.cause)), lang.t("said.colon"), words(say(found.said, lang), found.label)),
     facts([
       [lang.t("breaks.pointer"), found.pointer ? el("code", {}, found.pointer) : null],
       [lang.t("breaks.byte"), lang.number(found.at_byte)],
@@ -220,6 +226,16 @@ function canonical(effects, saved, lang) {
   return el("div", {}, el("h3", {}, title), tableBox(title, head, rows, [3]), sum);
 }
 
+/** What a word of the server is called; the word itself, which is English, where it is a new one. */
+function word(group, own, lang) {
+  return words(`${group}.${own}` in lang.messages ? lang.word(group, own) : null, own);
+}
+
+/** What was found out, and by whom: `agree, by the model`. */
+function learned(text, lang) {
+  return text.split(", ").map((part, i) => [i ? lang.t("said.comma") : null, word("learned", part, lang)]);
+}
+
 /** What the semantic cache looked at, where it did. */
 function checks(told, lang) {
   if (!told.checks?.length) return null;
@@ -227,7 +243,7 @@ function checks(told, lang) {
   const rows = told.checks.map(({ check, passes, reason: why_, value, limit }) => [
     lang.word("check", check),
     `${passes ? "✓" : "✗"} ${lang.t(passes ? "word.passes" : "word.refuses")}`,
-    el("span", { lang: "en" }, why_ || "–"),
+    why_ ? word("reason", why_, lang) : "–",
     lang.number(value, 3),
     lang.number(limit, 3),
   ]);
@@ -240,7 +256,7 @@ function checks(told, lang) {
       [lang.t("checks.cosine"), lang.number(told.cosine, 3)],
       [lang.t("checks.score"), lang.number(told.score, 3)],
       [lang.t("checks.domain"), told.domain === "default" ? lang.t("name.default") : told.domain],
-      [lang.t("checks.learned"), told.learned ? el("span", { lang: "en" }, told.learned) : null],
+      [lang.t("checks.learned"), told.learned ? learned(told.learned, lang) : null],
     ]),
     tableBox(title, head, rows, [1, 2]),
   );

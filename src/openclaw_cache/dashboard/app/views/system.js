@@ -193,7 +193,7 @@ function upstreams(status, lang) {
 
 function podState(pod, lang) {
   const word = lang.word("pod", pod.state);
-  return pod.ejected_for_s ? `${word} (${lang.seconds(pod.ejected_for_s)})` : word;
+  return pod.ejected_for_s ? lang.t("said.aside", { what: word, more: lang.seconds(pod.ejected_for_s) }) : word;
 }
 
 function process(status, lang) {
