@@ -15,6 +15,7 @@ import pytest
 
 from openclaw_cache.errors import StoreError
 from openclaw_cache.history.buckets import DAYS, HOUR_S, MINUTES, Bucket
+from openclaw_cache.store.cluster import ClusterStore
 from openclaw_cache.store.slots import slot_of
 from support.cluster_store import opened
 from support.every_api import CHAT, answer_all, two_vendors
@@ -23,6 +24,7 @@ from support.records import NOON, answered, missed
 from support.scripted_upstream import ScriptedUpstream
 from support.served import Served, served
 from support.valkey_cluster import Cluster, running_cluster
+from support.valkey_cluster import Node as ClusterNode
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,25 @@ async def test_two_gateways_on_a_cluster_add_up_and_keep_it_over_a_change_of_key
         assert await total(running) == {"miss": 1, "exact": 1}
 
 
+async def one_without_the_list(cluster: Cluster) -> ClusterNode:
+    """A node of the cluster that does not have the day's list of gateways."""
+    listed = await cluster.owner(slot_of(b"h:n:%d:0" % Bucket.of(DAYS, NOON).day))
+    return next(each for each in cluster.nodes if each is not listed)
+
+
+@contextlib.asynccontextmanager
+async def frozen(node: ClusterNode, store: ClusterStore) -> AsyncIterator[None]:
+    """A node that answers nothing, and is back, as the store sees it, afterwards."""
+    node.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        node.process.send_signal(signal.SIGCONT)
+    async with asyncio.timeout(20):
+        while not all(each.up for each in store._topology.nodes()):
+            await asyncio.sleep(0.05)
+
+
 async def test_a_node_of_a_cluster_that_is_away_keeps_back_its_own_sums_only(
     cluster: Cluster, clock: Clock
 ) -> None:
@@ -81,12 +102,10 @@ async def test_a_node_of_a_cluster_that_is_away_keeps_back_its_own_sums_only(
     node = Node(store, clock)
     node.history.add(missed())
     await node.keeping.flush()
-    listed = await cluster.owner(slot_of(b"h:n:%d:0" % Bucket.of(DAYS, NOON).day))
-    away = next(each for each in cluster.nodes if each is not listed)
+    away = await one_without_the_list(cluster)
     minutes = [Bucket(MINUTES, int(NOON) + 60 * i) for i in range(30)]
     owners = [await cluster.owner(slot_of(minute.key(HERE))) for minute in minutes]
-    away.process.send_signal(signal.SIGSTOP)
-    try:
+    async with frozen(away, store):
         for _ in minutes[1:]:
             clock.pass_by(60)
             node.history.add(answered(at=clock.now))
@@ -97,11 +116,6 @@ async def test_a_node_of_a_cluster_that_is_away_keeps_back_its_own_sums_only(
                 assert await owner.order("GET", minute.key(HERE)) is not None
         assert (await node.last(HOUR_S, clock)).num_requests == 30  # from memory
         assert not node.history.is_complete
-    finally:
-        away.process.send_signal(signal.SIGCONT)
-    async with asyncio.timeout(20):
-        while not all(node.up for node in store._topology.nodes()):
-            await asyncio.sleep(0.05)
     await node.keeping.flush()
     assert (await Node(store, clock, THERE).last(HOUR_S, clock)).num_requests == 30
     await store.aclose()
@@ -115,14 +129,12 @@ async def test_a_node_of_a_cluster_that_is_away_at_the_start_keeps_back_its_own_
     before = Node(store, clock)
     before.history.add(missed())
     await before.keeping.flush()
-    listed = await cluster.owner(slot_of(b"h:n:%d:0" % Bucket.of(DAYS, NOON).day))
-    away = next(each for each in cluster.nodes if each is not listed)
+    away = await one_without_the_list(cluster)
     node = Node(store, clock)
     for _ in range(29):
         clock.pass_by(60)
         node.history.add(answered(at=clock.now))
-    away.process.send_signal(signal.SIGSTOP)
-    try:
+    async with frozen(away, store):
         await node.keeping.flush()
         assert node.degraded == ["history"]
         name = node.archive._shelf.written_as
@@ -133,11 +145,6 @@ async def test_a_node_of_a_cluster_that_is_away_at_the_start_keeps_back_its_own_
         assert written > 0
         await node.keeping.flush()
         assert node.archive._shelf.written_as == name
-    finally:
-        away.process.send_signal(signal.SIGCONT)
-    async with asyncio.timeout(20):
-        while not all(each.up for each in store._topology.nodes()):
-            await asyncio.sleep(0.05)
     await node.keeping.flush()
     found = await Node(store, clock, THERE).last(HOUR_S, clock)
     assert (found.num_requests, found.nodes) == (30, {HERE})

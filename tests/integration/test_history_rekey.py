@@ -17,10 +17,10 @@ from openclaw_cache.history_part import HistoryPart
 from openclaw_cache.observe.metrics import Metrics
 from openclaw_cache.result.encryption import EntryCipher
 from openclaw_cache.result.rekey import RekeyReport, rewrite
-from openclaw_cache.store.embedded import EmbeddedValkey
-from openclaw_cache.store.remote import RemoteStore, open_store
+from openclaw_cache.store.remote import RemoteStore
 from support.cluster_store import opened
 from support.history_node import HERE, SECRET, THERE, Clock, Node
+from support.own_valkey import connected, own_valkey
 from support.records import NOON, answered, missed
 from support.valkey_cluster import Cluster, running_cluster
 
@@ -41,13 +41,8 @@ async def store(
     request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path
 ) -> AsyncIterator[RemoteStore]:
     if request.param == "one server":
-        server = EmbeddedValkey(tmp_path)
-        await server.start()
-        store = open_store(server.url, timeout_s=5.0)
-        await store.start()
-        yield store
-        await store.aclose()
-        await server.stop()
+        async with own_valkey(tmp_path) as server, connected(server, timeout_s=5.0) as running:
+            yield running
         return
     await cluster.flush()
     store = await opened(cluster.url)

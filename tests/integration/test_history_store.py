@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -20,30 +19,20 @@ from openclaw_cache.store.remote import RemoteStore
 from openclaw_cache.store.valkey import ValkeyStore
 from support.cluster_store import opened
 from support.history_node import HERE, THERE, Clock, Node
+from support.own_valkey import connected, own_valkey
 from support.records import NOON, answered, missed
 from support.valkey_cluster import Cluster, running_cluster
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[EmbeddedValkey]:
-    server = EmbeddedValkey(tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@contextlib.asynccontextmanager
-async def connected(server: EmbeddedValkey) -> AsyncIterator[ValkeyStore]:
-    store = ValkeyStore(server.url, timeout_s=2.0)
-    await store.start()
-    assert store.up
-    yield store
-    await store.aclose()
+    async with own_valkey(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture
 async def store(server: EmbeddedValkey) -> AsyncIterator[ValkeyStore]:
-    async with connected(server) as running:
+    async with connected(server, timeout_s=2.0) as running:
         yield running
 
 
@@ -59,7 +48,7 @@ async def any_store(
 ) -> AsyncIterator[RemoteStore]:
     """What holds for one server holds for a cluster: the keys of one gateway lie on all its nodes."""
     if request.param == "one server":
-        async with connected(server) as running:
+        async with connected(server, timeout_s=2.0) as running:
             yield running
         return
     await cluster.flush()

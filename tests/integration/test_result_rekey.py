@@ -20,6 +20,7 @@ from openclaw_cache.result.rekey import RekeyReport, rekey
 from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.valkey import ValkeyStore
 from openclaw_cache.types import CacheKey, Entry, Namespace
+from support.own_valkey import connected, own_valkey
 
 SECRET = b"s" * 32
 TEAM = Namespace("team")
@@ -33,18 +34,14 @@ KEYER = Keyer(SECRET)
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[EmbeddedValkey]:
-    server = EmbeddedValkey(tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
+    async with own_valkey(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture
 async def store(server: EmbeddedValkey) -> AsyncIterator[ValkeyStore]:
-    store = ValkeyStore(server.url, timeout_s=1.0)
-    await store.start()
-    yield store
-    await store.aclose()
+    async with connected(server) as store:
+        yield store
 
 
 @pytest.fixture

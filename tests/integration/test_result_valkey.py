@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import signal
@@ -25,6 +24,7 @@ from openclaw_cache.result.versions import Epochs
 from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.valkey import ValkeyStore
 from openclaw_cache.types import CacheKey, Entry, Namespace
+from support.own_valkey import connected, own_valkey
 
 SECRET = b"s" * 32
 TEAM = Namespace("team")
@@ -32,19 +32,8 @@ TEAM = Namespace("team")
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[EmbeddedValkey]:
-    server = EmbeddedValkey(tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@contextlib.asynccontextmanager
-async def connected(server: EmbeddedValkey) -> AsyncIterator[ValkeyStore]:
-    store = ValkeyStore(server.url, timeout_s=1.0)
-    await store.start()
-    assert store.up
-    yield store
-    await store.aclose()
+    async with own_valkey(tmp_path) as server:
+        yield server
 
 
 def raw_client(server: EmbeddedValkey) -> redis.Redis:

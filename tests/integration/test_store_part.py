@@ -19,6 +19,7 @@ from openclaw_cache.store.embedded import EmbeddedValkey
 from openclaw_cache.store.remote import open_store
 from openclaw_cache.store_part import StorePart
 from openclaw_cache.testing.valkey import running_valkey, start_valkey, until_answering
+from support.own_valkey import own_valkey
 
 OURS, THEIRS = b"o" * 32, b"t" * 32
 KEEPING = ("--appendonly", "yes")
@@ -112,16 +113,6 @@ async def test_a_store_that_is_there_and_refuses_to_tell_whose_it_is_is_asked_ag
         await admin.aclose()
 
 
-@contextlib.asynccontextmanager
-async def running(data_dir: Path) -> AsyncIterator[EmbeddedValkey]:
-    server = EmbeddedValkey(data_dir)
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-
-
 async def given_to(secret: bytes, server: EmbeddedValkey) -> None:
     """Make it the store of another fleet, as where its address leads to another one."""
     store = open_store(server.url, timeout_s=5.0)
@@ -137,7 +128,7 @@ async def test_a_store_that_comes_back_is_believed_only_where_it_is_still_our_fl
     tmp_path: Path, owner: bytes
 ) -> None:
     faults: list[str | None] = []
-    async with running(tmp_path) as server:
+    async with own_valkey(tmp_path) as server:
         part = StorePart(
             StoreSettings(url=server.url), tmp_path / "ours", OURS, lambda: faults.append(part.fault)
         )
@@ -146,7 +137,7 @@ async def test_a_store_that_comes_back_is_believed_only_where_it_is_still_our_fl
         await given_to(owner, server)
     try:
         await until(lambda: not part.store.up)
-        async with running(tmp_path):
+        async with own_valkey(tmp_path):
             await until(lambda: bool(faults))
             assert "not been checked yet" in (faults[0] or "")
             if owner == OURS:

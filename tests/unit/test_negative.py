@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,15 @@ def test_an_upstream_that_says_when_to_come_back_is_taken_at_its_word_for_a_minu
 )
 def test_retry_after_is_read_as_seconds_or_a_date(headers: Headers, expected: float | None) -> None:
     assert retry_after_s(headers, SAID) == expected
+
+
+def test_a_date_without_a_zone_is_gmt_wherever_the_server_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        told = retry_after_s([(b"retry-after", b"Sun, 29 Nov 2026 18:34:47 -0000")], SAID)
+    time.tzset()
+    assert told == 20
 
 
 def test_what_is_repeated_tells_what_is_left_of_the_time_to_wait_and_all_else_as_it_came() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from openclaw_cache.admin_client import UnreachableError, WholeReply
 from openclaw_cache.batch.batch_file import BatchRequest
 from openclaw_cache.batch.no_reply import NoReply
+from openclaw_cache.batch.results import is_success
+from openclaw_cache.gateway import negative
 from openclaw_cache.request_logs.logged_request import decoded, encoded
 
 _TRIES: Final = 6
@@ -68,7 +68,7 @@ class Sender:
             reply = self._exchange(path, body)
         except UnreachableError as e:
             return NoReply.of(e)
-        if 200 <= reply.status < 300:
+        if is_success(reply.status):
             try:
                 decoded(reply.body)
             except ValueError:  # the end of the connection may be all that tells where a reply ends
@@ -78,13 +78,5 @@ class Sender:
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     """How long a reply asks to wait, in seconds or until a date (RFC 9110, 10.2.3); None where it does not tell."""
-    told = headers.get("retry-after", "")
-    try:
-        seconds = float(told)
-    except ValueError:
-        try:
-            at = parsedate_to_datetime(told)
-        except (ValueError, OverflowError):  # the latter of a year, or a zone, of many digits
-            return None
-        return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now)
-    return seconds if seconds >= 0 else None
+    told = headers.get("retry-after", "").encode("latin-1", "replace")
+    return negative.retry_after_s([(b"retry-after", told)], now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -174,7 +175,8 @@ def _seconds(value: bytes) -> float | None:
 
 def _date(value: bytes) -> float | None:
     try:
-        return parsedate_to_datetime(value.decode("latin-1")).timestamp()
+        at = parsedate_to_datetime(value.decode("latin-1"))
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()  # HTTP knows no other zone
     except (ValueError, OverflowError):
         return None
 
